@@ -4,6 +4,7 @@ PYTHON ?= python3
 TESTBED := $(PYTHON) -m tests.testbed
 VENV := .venv/bin
 SCAN := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-medic-scan
+DOCS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-medic-docs
 MYPY_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-medic-mypy
 # Whole runs and the controller's own tests; those that mostly wait for time limits, and the schedules.
 SCENARIOS := tests/scenario tests/unit/controller
@@ -21,13 +22,16 @@ TESTS ?= tests/integration tests/contract tests/e2e
 WHOLE_SUITE := $(if $(filter file,$(origin TESTS)),1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv check format-check lint types imports scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache
+.PHONY: chart release upgrade help setup venv check browser format-check lint types imports prose scenarios waits unit simulate soak test gameday gameday-strimzi mutate-guards docs reference scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-topics bench-cruise-control bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache plugin
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Say what this machine lacks, install Debian packages, make .venv from the lock
 	@$(TESTBED) setup
+
+browser: ## Install the Debian package chromium (100 MB), in which make test looks at the pages
+	@$(TESTBED) browser
 
 # Compiled tests are kept, whatever the shell says: to rewrite their assertions takes seconds in each process.
 unexport PYTHONDONTWRITEBYTECODE
@@ -51,6 +55,12 @@ types:
 imports:
 	@$(VENV)/lint-imports
 
+prose: ## How the docs read, in figures; fails for sentences of more than 40 words
+	@$(VENV)/python -m tests.docs.prose
+
+reference: ## Write docs/reference/ anew from the code, the Playbooks and the chart
+	@$(VENV)/python -m tests.docs.reference
+
 # pytest-xdist costs more here than it saves, so the tests run in three processes. One of them waits half of its time.
 scenarios:
 	@$(VENV)/python -m pytest -q $(SCENARIOS)
@@ -69,7 +79,7 @@ soak: venv ## New examples, and as many schedules as you like: SCHEDULES=100000 
 	@SEARCH=1 THOROUGH=1 $(VENV)/python -m pytest -q -n 2 tests/property
 	@$(VENV)/python -m tests.simulation.soak --schedules $(SCHEDULES) --seed $(SEED)
 
-test: setup check simulate ## check, 10,000 schedules, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
+test: setup browser check simulate ## check, 10,000 schedules, then the integration and e2e tests in the testbed (KEEP=1 leaves it up)
 	@$(TESTBED) run env WHOLE_SUITE=$(WHOLE_SUITE) $(VENV)/python -m pytest --durations=15 $(wildcard $(TESTS))
 
 gameday: setup ## Each incident and its twin on real clusters of both kinds, and SCRIPTS=100 of each against the simulation
@@ -79,8 +89,33 @@ gameday-strimzi: setup ## Strimzi's own operators, built from source (STRIMZI_SO
 	@$(TESTBED) strimzi-images
 	@$(TESTBED) run $(VENV)/python -m pytest -s tests/strimzi --timeout 3000
 
+# Needs Go and, the first time, minutes: promtool is built from source, with all that Prometheus can discover.
+chart: venv ## The chart in five ways: helm lint, kubeconform, kube-score, checkov; alerts and dashboards by promtool
+	@$(VENV)/python -m pytest -q --timeout 3000 tests/chart
+
+BASE ?= testbed
+REGISTRY ?= registry.example.com/kafka-medic
+
+release: venv ## What a release consists of, into build/release, always to the same bytes (BASE=image@sha256:..., REGISTRY=host/owner)
+	@$(VENV)/python -m release --base $(BASE) --registry $(REGISTRY)
+
+PREVIOUS ?= 028b3e2
+
+upgrade: setup ## The chart upgraded from commit PREVIOUS and from itself with runs in flight, tested and removed, on real Kubernetes
+	@PREVIOUS=$(PREVIOUS) $(VENV)/python -m tests.upgrade.earlier
+	@PREVIOUS=$(PREVIOUS) $(TESTBED) run $(VENV)/python -m pytest -s tests/upgrade --timeout 3000
+
 mutate-guards: venv ## Each guard made permissive in turn: a test has to notice
 	@$(VENV)/python -m tests.mutation
+
+# MkDocs has an environment of its own too.
+$(DOCS)/bin/mkdocs: locks/docs.txt
+	@$(PYTHON) -m venv --clear $(DOCS)
+	@$(DOCS)/bin/pip install --quiet --no-deps --require-hashes -r locks/docs.txt
+	@touch $@
+
+docs: $(DOCS)/bin/mkdocs ## Build the docs site into build/site; a broken link fails (SERVE=1 serves it)
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs $(if $(SERVE),serve,build) --strict
 
 # Tools of their own lock, in an environment of their own: none of them is needed to run or to test.
 $(SCAN)/bin/bandit: locks/scan.txt
@@ -98,10 +133,13 @@ sbom: $(SCAN)/bin/bandit ## Write build/sbom.cdx.json: what the image's Python s
 
 # Strict: a package that the service does not know counts as not audited, and fails. Needs the data of PyPI, or SERVICE=osv.
 audit: $(SCAN)/bin/bandit ## Known vulnerabilities of the locked packages (pip-audit; needs the data of PyPI, or SERVICE=osv)
-	@for lock in runtime build spark scan; do $(SCAN)/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --vulnerability-service $(or $(SERVICE),pypi) -r locks/$$lock.txt || exit 1; done
+	@for lock in runtime build spark scan docs; do $(SCAN)/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --vulnerability-service $(or $(SERVICE),pypi) -r locks/$$lock.txt || exit 1; done
 
 pin-base: ## Write the present digest of the base image into both Dockerfiles (needs skopeo and the image's registry)
 	@digest=$$(skopeo inspect --format '{{.Digest}}' docker://$(BASE_IMAGE)) && sed -i -E 's|^ARG BASE=.*|ARG BASE=$(BASE_IMAGE)@'"$$digest"'|' Dockerfile images/spark/Dockerfile && grep '^ARG BASE' Dockerfile
+
+plugin: ## Build build/kubectl-kafka_medic, the kubectl plugin as one file that needs Python 3.11 alone
+	@$(PYTHON) -m plugin.build
 
 demo: setup ## Show an incident and its cure (MODE=kraft or zookeeper, KEEP=1 leaves the testbed up)
 	@$(TESTBED) run $(VENV)/python -m tests.demo --mode $(MODE)
@@ -121,6 +159,12 @@ bench-stale: setup ## How soon a broker with a stale view is named, on 30 and on
 
 bench-plan: venv ## How long plans of up to 20 million partitions take, and what others make of 20,000 (RUNS=3)
 	@$(VENV)/python -m benchmarks.plan --runs $(RUNS)
+
+bench-topics: venv ## How evenly the worst topic lies on the brokers, beside its bound, in one process and in blocks
+	@$(VENV)/python -m benchmarks.plan_topics --large
+
+bench-cruise-control: venv ## The planner beside Cruise Control's analyzer (CRUISE_CONTROL_CLASSPATH='out:lib/*', RUNS=3)
+	@$(VENV)/python -m benchmarks.plan_cruise_control --runs $(RUNS)
 
 HISTORY ?= /tmp/kafka-medic-history
 

@@ -3,8 +3,9 @@
     python -m benchmarks.plan [--runs 3] [--only 200k]... [--also 100m]
 
 Each run is a process of its own, so start-up and memory are those of the command. Prints medians. With Spark the
-JVM is driver and executor at once; its workers are the Python processes that the blocks are planned in. `peers` is one
-run beside other planners, each installed in an environment of its own in the user's cache.
+JVM is driver and executor at once; its workers are the Python processes that the blocks are planned in. Beside each
+stands what it takes to read the partitions and write as much as the plan has, on the same engine. `peers` is one run
+beside other planners, each installed in an environment of its own in the user's cache.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -22,6 +24,7 @@ import tempfile
 import threading
 import time
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -32,12 +35,14 @@ from benchmarks.plan_peers import Outcome, compare
 
 SOURCE = Path(__file__).resolve().parent.parent / "operator"
 FEW = {"partitions": 200_000, "brokers": 300, "racks": 3, "held": 2, "skewed": False}
+FULL = FEW | {"held": 3}
 MANY = {"partitions": 1_000_000, "brokers": 1_000, "racks": 10, "held": 1, "skewed": True}
 SPARK = ("--engine", "spark", "--spark-master", "local[2]", "--spark-conf", "spark.driver.memory=2g")
 DEFAULTS = ("--engine", "spark", "--spark-master", "local[2]")
 """With the memory that Spark gives a driver by itself: 1 GB."""
 CASES = {
     "200k": (FEW, ()),
+    "replace": (FULL, ()),
     "1m": (MANY, ("--engine", "local")),
     "1m-spark": (MANY, SPARK),
     "5m-spark": (MANY | {"partitions": 5_000_000}, SPARK),
@@ -106,11 +111,24 @@ def write(case: dict, work: Path) -> None:
 
 def raising(work: Path, *options: str) -> list[str]:
     """The command for what `write` has written."""
+    return asking(work, "raise-replication-factor", "--replication-factor", str(FACTOR), *options)
+
+
+def asking(work: Path, *question: str) -> list[str]:
     return [
-        sys.executable, "-m", "kafka_medic.cli.main", "plan", "raise-replication-factor",
+        sys.executable, "-m", "kafka_medic.cli.main", "plan", *question,
         "--partitions", str(work / "partitions.parquet"), "--brokers", str(work / "brokers.json"),
-        "--replication-factor", str(FACTOR), "--output", str(work / "plan"), "-o", "json", *options,
+        "--output", str(work / "plan"), "--overwrite", "-o", "json",
     ]  # fmt: skip
+
+
+def copying(work: Path, options: tuple[str, ...]) -> float:
+    """Seconds that it takes to read as much and write as much on the same engine."""
+    settings = [value for option, value in pairwise(options) if option == "--spark-conf"]
+    engine = ("spark", *settings) if "spark" in options else ("local",)
+    shutil.rmtree(work / "copy", ignore_errors=True)
+    line = [sys.executable, "-m", "benchmarks.plan_copy", str(work / "partitions.parquet"), str(work / "copy")]
+    return watched([*line, str(FACTOR), *engine])[0]
 
 
 def watched(command: list[str]) -> tuple[float, float, dict[str, float], str]:
@@ -154,9 +172,13 @@ def measure(name: str, runs: int) -> None:
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory)
         write(case, work)
-        walls, cpus, peaks, summaries = [], [], [], []
+        walls, cpus, peaks, summaries, copies = [], [], [], [], []
+        replaces = case["held"] == FACTOR
+        command = asking(work, "replace-broker", "--broker", "7") if replaces else raising(work, *options)
         for _ in range(runs):
-            wall, cpu, peak, told = watched(raising(work, *options))
+            shutil.rmtree(work / "plan", ignore_errors=True)
+            copies.append(copying(work, options))
+            wall, cpu, peak, told = watched(command)
             walls.append(wall)
             cpus.append(cpu)
             peaks.append(peak)
@@ -165,10 +187,11 @@ def measure(name: str, runs: int) -> None:
         print(
             f"{name}: {case['partitions']:,} partitions, {case['brokers']:,} brokers, {case['racks']} racks,", end=" "
         )
-        print(f"{case['held']} to {FACTOR}")
+        print("one of them replaced" if replaces else f"{case['held']} to {FACTOR}")
         print(f"  {statistics.median(walls):.2f} s, of it until the plan is checked", end=" ")
         print(f"{statistics.median(s['seconds'] for s in summaries):.2f} s;", end=" ")
-        print(f"processor {statistics.median(cpus):.1f} s; memory", end=" ")
+        print(f"processor {statistics.median(cpus):.1f} s; reading and writing alone", end=" ")
+        print(f"{statistics.median(copies):.2f} s; memory", end=" ")
         print(", ".join(f"{kind} {statistics.median(p[kind] for p in peaks):.0f} MB" for kind in peaks[-1]))
         for figure in ("replicasPerBroker", "leadersPerBroker"):
             print(f"  {figure}: {summary[figure]['min']} to {summary[figure]['max']}, bound {summary[figure]['bound']}")

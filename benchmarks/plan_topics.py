@@ -2,24 +2,30 @@
 
     python -m benchmarks.plan_topics [--only kafka]... [--large]
 
-Each row is one cluster whose replication factor is raised. `one process` plans it at once, `blocks` in blocks as tasks
-of Spark do. `replicas` is the most replicas of one topic on one broker, of the topic that is furthest above its bound;
-`leaders` the same of preferred leaders. The other bounds have to be met as well, or the row says which is not.
+Each row is one cluster whose replication factor is raised. `one process` plans it at once, `blocks` in four blocks as
+tasks of Spark do, each topic in the block that a hash of its name gives it. `replicas` is the most replicas of one
+topic on one broker, of the topic that is furthest above its bound; `leaders` the same of preferred leaders. Both
+engines are counted by the same function, beside the same bounds. The other bounds have to be met as well, or the row
+says which is not.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
-from kafka_medic.plan.model import Summary
+from kafka_medic.plan.arrow import flat_values, integers, list_lengths
+from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, worst
+from kafka_medic.plan.lists import codes_among, place_among
+from kafka_medic.plan.model import Fullest, Summary
 from kafka_medic.plan.problem import Broker, Problem
-from kafka_medic.plan.solver.local import plan_local
+from kafka_medic.plan.solver.local import place, plan_local
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.wanted import Wanted
 from tests.unit.plan.spark.in_blocks import planned_in_blocks
@@ -188,6 +194,31 @@ LARGE = (
 )  # fmt: skip
 
 
+def hashed(table: pa.Table) -> list[list[int]]:
+    """The rows of each block."""
+    number = [zlib.crc32(topic.encode()) % BLOCKS for topic in table.column("topic").to_pylist()]
+    return [[row for row, block in enumerate(number) if block == wanted] for wanted in range(BLOCKS)]
+
+
+def counted(request: Problem, plan: pa.Table) -> tuple[Fullest | None, Fullest | None]:
+    """The topics whose replicas, and whose leaders, lie least evenly, of any plan for a cluster."""
+    columns, ids = request.columns, [broker.id for broker in request.brokers]
+    names = list(columns.topics)
+    key = columns.topic.astype(np.int64) << 32 | columns.partition
+    rows = np.searchsorted(key, codes_among(plan.column("topic"), names) << 32 | integers(plan.column("partition")))
+    lists = plan.column("preferredOrder")
+    order = np.full((len(rows), int(list_lengths(lists).max(initial=1))), -1, dtype=np.int32)
+    order[np.arange(order.shape[1]) < list_lengths(lists)[:, None]] = place_among(np.array(ids), flat_values(lists))
+    by_row = np.argsort(rows)
+    rows, order = rows[by_row], order[by_row]
+    live = np.array([broker.alive for broker in request.brokers])
+    least = place(columns, request.missing, request.brokers).of_topics
+    changed = np.zeros(len(names), dtype=bool)
+    changed[columns.topic[rows]] = True
+    after = after_plan(columns.topic, columns.held, rows, order, live, least, live)
+    return fullest(worst(after.among(changed), columns.topic, columns.held, names, live, REPORTED_TOPICS), after.shared)
+
+
 def summaries(request: Problem, case: Case) -> Iterator[tuple[str, Summary, float]]:
     """(engine, summary, processor seconds) of both."""
     began = time.process_time()
@@ -195,9 +226,10 @@ def summaries(request: Problem, case: Case) -> Iterator[tuple[str, Summary, floa
     yield "one process", plan.summary, time.process_time() - began
     question = Question(request.brokers, Wanted(case.factor, case.factors))
     began = time.process_time()
-    rows = -(-request.partitions.num_rows // BLOCKS) + 7
-    _, done = planned_in_blocks(request.partitions, question, rows)
-    yield "blocks", done.summary, time.process_time() - began
+    plan, done = planned_in_blocks(request.partitions, question, hashed(request.partitions))
+    seconds = time.process_time() - began
+    each, led = counted(request, plan)
+    yield "blocks", replace(done.summary, topic_replicas=each, topic_leaders=led), seconds
 
 
 def missed(summary: Summary) -> str:

@@ -39,6 +39,12 @@ MOMENTS_OF_A_ROLL = (
 )
 """Each by a process of its own: around the writes for the first broker, or with EVERY_WRITE=1 for each. The write that
 notes that a broker is back also holds the intent of the next."""
+MOMENTS_OF_A_ROLL_BY_STRIMZI = (
+    *("before-intent", "after-intent", "before-annotate", "after-annotate", "before-done", "after-done"),
+    *("before-annotate", "after-annotate", "before-done", "after-done") * 2,
+    *("before-end", "after-end"),
+)
+"""The same where Strimzi is asked for the restarts."""
 _NOTED = ("before-intent", "after-intent"), ("before-done", "after-done")
 MOMENTS_OF_A_DRAIN = (
     *(*_NOTED[0], "before-reassign", "after-reassign", *_NOTED[1]),
@@ -122,13 +128,22 @@ class MortalApi(KubernetesApi):
     def create(self, path: str, body: Any) -> Any:
         if not path.endswith("/eviction"):
             return super().create(path, body)
-        self._at("before-evict")
-        answer = super().create(path, body)
+        uid = body["deleteOptions"]["preconditions"]["uid"]
+        return self._noted("evict", uid, lambda: super(MortalApi, self).create(path, body))
+
+    def merge(self, path: str, body: Any) -> Any:
+        if "/pods/" not in path or None in body["metadata"]["annotations"].values():
+            return super().merge(path, body)
+        return self._noted("annotate", body["metadata"]["uid"], lambda: super(MortalApi, self).merge(path, body))
+
+    def _noted(self, kind: str, what: str, send: Any) -> Any:
+        self._at(f"before-{kind}")
+        answer = send()
         with self.effects.open("a") as log:
-            log.write(json.dumps({"kind": "evict", "what": body["deleteOptions"]["preconditions"]["uid"]}) + "\n")
+            log.write(json.dumps({"kind": kind, "what": what}) + "\n")
             log.flush()
             os.fsync(log.fileno())
-        self._at("after-evict")
+        self._at(f"after-{kind}")
         return answer
 
     def replace(self, path: str, body: Any) -> Any:

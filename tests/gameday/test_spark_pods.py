@@ -110,7 +110,7 @@ def test_executors_as_pods_make_the_very_plan_of_one_process(plans: Path) -> Non
     assert len(seen) == 2
     assert there.equals(here)
     assert told_there | {"engine": "", "seconds": 0} == told | {"engine": "", "seconds": 0}
-    files = ["plan.parquet", "preferred-order.json", "reassignment.json", "report.html", "summary.json"]
+    files = ["plan.parquet", "preferred-order.json", "reassignment.json", "report.html", "report.json", "summary.json"]
     assert sorted(path.name for path in (folder / "pods").iterdir()) == files
 
 

@@ -34,6 +34,9 @@ API_VERSION = "kafkamedic.dev/v1alpha1"
 Object = dict[str, Any]
 
 
+Built = tuple[str, Path]
+
+
 def helm(*arguments: str) -> str:
     """The real helm, against the cluster in use."""
     command = ["helm", *arguments]
@@ -45,10 +48,11 @@ def helm(*arguments: str) -> str:
     return done.stdout
 
 
-def install(*settings: str) -> None:
-    """Build the image, bring it to the nodes, install the chart, wait until its Pod is Ready."""
+def install(*settings: str, chart: Path = ROOT / "charts" / "kafka-medic", built: Built | None = None) -> None:
+    """Build the image, bring it to the nodes, install the chart, wait until its Pod is Ready. `built`: another image
+    for another chart, as (name with tag, archive)."""
     if external_kubeconfig() is None:
-        name, archive = operator_image()
+        name, archive = built or operator_image()
         load_image(str(archive))
         repository, _, tag = name.rpartition(":")
         image = [
@@ -65,13 +69,15 @@ def install(*settings: str) -> None:
             raise RuntimeError("KUBECONFIG is set, so an image of the operator is needed: set KAFKA_MEDIC_IMAGE")
         repository, _, tag = given.rpartition(":")
         image = ["--set", f"image.repository={repository}", "--set", f"image.tag={tag}"]
-    chart = str(ROOT / "charts" / "kafka-medic")
     # Brokers are named by the addresses of their Services.
     anywhere = [{"namespace": "*", "servers": ["0.0.0.0/0", "::/0", "*.svc", "*.svc.cluster.local"]}]
-    settings = ("--set-json", f"destinations={json.dumps(anywhere)}", *settings)
+    if "destinations" in (chart / "values.schema.json").read_text():
+        settings = ("--set-json", f"destinations={json.dumps(anywhere)}", *settings)
     # Two share this machine with three nodes and all brokers; and tests read one log, one page of metrics, one memory.
     alone = ("--set", "replicaCount=1")
-    helm("upgrade", "--install", RELEASE, chart, "-n", NAMESPACE, "--create-namespace", *image, *alone, *settings)
+    # The definitions may have stayed from a release of another name.
+    how = ("--create-namespace", "--take-ownership", "--force-conflicts")
+    helm("upgrade", "--install", RELEASE, str(chart), "-n", NAMESPACE, *how, *image, *alone, *settings)
     kubectl("rollout", "status", f"deployment/{RELEASE}", "-n", NAMESPACE, "--timeout=120s", timeout=130)
 
 
@@ -115,7 +121,8 @@ def lists_namespaces(account: str = RELEASE, namespace: str = NAMESPACE) -> Iter
 def uninstall() -> None:
     # Its Pods first: they give their Leases back, for which they need their rights.
     kubectl("delete", "deployment", RELEASE, "-n", NAMESPACE, "--ignore-not-found", "--cascade=foreground")
-    helm("uninstall", RELEASE, "-n", NAMESPACE, "--ignore-not-found", "--wait")
+    # Without the check whether a run has something to take back: what a killed run left has to go all the same.
+    helm("uninstall", RELEASE, "-n", NAMESPACE, "--ignore-not-found", "--wait", "--no-hooks")
     kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", timeout=180)
 
 
@@ -312,5 +319,5 @@ def throttles_on(bootstrap: str, brokers: list[int]) -> list[str]:
 
 def factors(bootstrap: str) -> dict[str, set[int]]:
     """Topic -> the replica counts of its partitions, counting in-sync replicas only."""
-    topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics
+    topics = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=10).topics
     return {name: {len(p.isrs) for p in topic.partitions.values()} for name, topic in topics.items()}

@@ -34,7 +34,7 @@ def create_topic(bootstrap: str, name: str, assignment: list[list[int]], config:
     timeout = 30 + len(assignment) // 10  # brokers at ZooKeeper take two minutes for 2,000
 
     def created() -> bool:
-        admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 1000 * timeout})
+        admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 1000 * timeout, "log_level": 0})
         try:
             admin.create_topics([topic], request_timeout=timeout)[name].result(timeout=timeout)
         except KafkaException as problem:
@@ -50,7 +50,7 @@ def delete_topic(bootstrap: str, name: str) -> None:
     gone = KafkaError.UNKNOWN_TOPIC_OR_PART
 
     def deleted() -> bool:
-        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         try:
             admin.delete_topics([name])[name].result(timeout=PATIENCE)
         except KafkaException as problem:
@@ -153,7 +153,7 @@ def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
 
     def taken() -> bool:
-        with AdminClient({"bootstrap.servers": bootstrap}) as admin:
+        with AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}) as admin:
             try:
                 answer = admin.alter_consumer_group_offsets([wanted])[group].result(timeout=10)
             except TimeoutError:
@@ -166,13 +166,13 @@ def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
 def forget_group(bootstrap: str, group: str) -> None:
     """Delete a group without members and all that it has committed. The client is gone afterwards: one that has asked a
     coordinator can abort the process once that broker goes away (librdkafka#3663)."""
-    with AdminClient({"bootstrap.servers": bootstrap}) as admin:
+    with AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}) as admin:
         admin.delete_consumer_groups([group])[group].result(timeout=PATIENCE)
 
 
 def forget_records(bootstrap: str, topic: str, before: int) -> None:
     """The log of partition 0 begins there from now on, as once retention has passed what was before."""
-    admin, tp = AdminClient({"bootstrap.servers": bootstrap}), TopicPartition(topic, 0, before)
+    admin, tp = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}), TopicPartition(topic, 0, before)
     (told,) = admin.delete_records([tp]).values()
     assert told.result(timeout=PATIENCE).low_watermark == before
 
@@ -247,7 +247,7 @@ def log_end(bootstrap: str, topic: str) -> int:
 
 def leader(bootstrap: str, topic: str) -> int:
     """-1: nobody."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     return int(admin.list_topics(topic, timeout=PATIENCE).topics[topic].partitions[0].leader)
 
 
@@ -363,6 +363,6 @@ def flowing(bootstrap: str, topic: str) -> Iterator[Traffic]:
 def topic_setting(bootstrap: str, topic: str, setting: str) -> str:
     """A setting of a topic as the brokers have it."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    with AdminClient({"bootstrap.servers": bootstrap}) as admin:
+    with AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}) as admin:
         (answer,) = admin.describe_configs([resource]).values()
         return str(answer.result(timeout=PATIENCE)[setting].value)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.integration.people import CRDS, RELEASE, RELEASE_NAMESPACE, helm, settled
+from tests.integration.people import CRDS, RELEASE, RELEASE_NAMESPACE, WITHOUT_AN_IMAGE, definitions, helm, settled
 from tests.testbed import kubectl
 from tests.unit.resources.sources import CHART
 
@@ -25,7 +25,8 @@ def chart() -> Iterator[None]:
         return
     # one that an earlier run left may still be going
     kubectl("delete", "namespace", RELEASE_NAMESPACE, "--ignore-not-found", "--timeout=60s")
-    helm("install", RELEASE, str(CHART), "-n", RELEASE_NAMESPACE, "--create-namespace")
+    definitions()
+    helm("install", RELEASE, str(CHART), "-n", RELEASE_NAMESPACE, "--create-namespace", *WITHOUT_AN_IMAGE)
     settled()
     yield
     helm("uninstall", RELEASE, "-n", RELEASE_NAMESPACE)

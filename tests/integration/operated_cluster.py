@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pytest
 
-from kafka_medic.clients.kubernetes_api import KubernetesApi, custom_path
+from kafka_medic.clients.kubernetes_api import WRITER, KubernetesApi, custom_path
 from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.events import recorder
 from kafka_medic.controller.lease import ClusterLease
@@ -41,10 +41,19 @@ class Person(KubernetesApi):
 
     @classmethod
     def named(cls, kubeconfig: Path) -> Person:
-        return cast("Person", cls.of_person(str(kubeconfig))[0])
+        person = cast("Person", cls.of_person(str(kubeconfig))[0])
+        person._client.user_agent = f"{kubeconfig.stem}/1"
+        return person
 
     def delete(self, path: str) -> None:
         self._call("DELETE", path)
+
+    def apply(self, path: str, body: Object, manager: str, *, force: bool) -> Object:
+        """Server-side apply, as that field manager."""
+        query = {"fieldManager": manager, "force": str(force).lower()}
+        # JSON is YAML, and text is sent as it is.
+        text = cast("Object", json.dumps(body))
+        return self._call("PATCH", path, query=query, body=text, content="application/apply-patch+yaml")
 
 
 def persons(folder: Path, operator: str, *names: str) -> dict[str, Person]:
@@ -54,7 +63,9 @@ def persons(folder: Path, operator: str, *names: str) -> dict[str, Person]:
     _, _, where, account = operator.split(":")
     files = {name: own_state().kubeconfig(name) for name in names}
     files["operator"] = kubeconfig(folder / "kubeconfig", account, where)
-    return {name: Person.named(file) for name, file in files.items()}
+    found = {name: Person.named(file) for name, file in files.items()}
+    found["operator"]._client.user_agent = WRITER
+    return found
 
 
 @dataclass

@@ -26,12 +26,22 @@ Object = dict[str, Any]
 Done = subprocess.CompletedProcess[str]
 
 
+WITHOUT_AN_IMAGE = ("--set", "crds.enabled=false", "--set", "uninstallCheck=false")
+"""No Pod of this release ever runs, so no hook may need one. The definitions are applied beside it."""
+
+
 def helm(*arguments: str, check: bool = True) -> Done:
     """helm in the cluster's network."""
     command = [sys.executable, "-m", "tests.testbed", "enter", "helm", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0 or not check, done.stderr
     return done
+
+
+def definitions() -> None:
+    """As people without the chart apply them."""
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
+    kubectl("wait", "crd", *CRDS, "--for=condition=Established", "--timeout=30s")
 
 
 def settled(release: str = RELEASE, namespace: str = RELEASE_NAMESPACE) -> None:

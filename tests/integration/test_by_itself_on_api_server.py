@@ -121,7 +121,7 @@ def impatient(known: dict[str, Person]) -> Iterator[None]:
     own["metadata"] = {"name": IMPATIENT}
     own["spec"]["trigger"]["finding"] = "LeadersImbalanced"
     own["spec"]["trigger"]["clusters"] = {"matchLabels": {"kafkamedic.dev/proposed": "never"}}
-    first = own["spec"]["steps"][0]
+    first = next(step for step in own["spec"]["steps"] if step["name"] == "add-replicas")
     first |= {"onFailure": "Abort", "verify": first["verify"] | {"within": "10s"}}
     path, admin = custom_path("playbooks"), known["admin"]
     admin.create(path, own)

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from kafka_medic.cli.main import main
-from kafka_medic.plan.files.report import AFTER, BEFORE
+from kafka_medic.plan.files.png import AFTER, BEFORE
 
 # What a name holds is no formula to be set.
 NAMES = ("$\\or{der$s", "logs-a")

@@ -19,7 +19,7 @@ from kafka_medic.controller.store import Store
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.phases import Phase
 from tests.integration.operated_cluster import OperatedCluster, Person, chart_rules, nothing_is_done, persons
-from tests.integration.people import RELEASE, RELEASE_NAMESPACE, Object, create, helm, people, settled
+from tests.integration.people import RELEASE, RELEASE_NAMESPACE, WITHOUT_AN_IMAGE, Object, create, helm, people, settled
 from tests.testbed import kubectl, wait_for
 from tests.unit.resources.sources import CHART
 
@@ -65,7 +65,7 @@ def standing() -> None:
 
 def install(*options: str) -> None:
     """With these values and none from before."""
-    anew = ("--reset-values", "--force-conflicts")
+    anew = ("--reset-values", "--force-conflicts", *WITHOUT_AN_IMAGE)
     helm("upgrade", "--install", RELEASE, str(CHART), "-n", RELEASE_NAMESPACE, *anew, *options)
 
 

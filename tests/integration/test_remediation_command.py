@@ -222,6 +222,44 @@ def test_asking_pausing_and_going_on(namespace: str, medic: Medic) -> None:
         kubectl("delete", "kmc", "orders", "-n", namespace, "--wait=false")
 
 
+def test_status_has_what_is_wrong_and_what_waits(namespace: str, operator: str, medic: Medic) -> None:
+    """The KafkaCluster's status is the operator's, written with its own rights; nobody observes this one."""
+    cluster = placed("KafkaCluster", namespace, bootstrapServers="127.0.0.1:1")
+    cluster["metadata"] = {"name": "watched", "namespace": namespace}
+    cluster["spec"]["probes"] = {"interval": "5m"}  # it is not called stale before this test is over
+    stored = created(cluster)
+    try:
+        now = datetime.now(UTC)
+        finding = {
+            "id": "PartitionUnderMinIsr/orders", "type": "PartitionUnderMinIsr", "severity": "Critical",
+            "state": "Firing", "since": (now - timedelta(minutes=12)).isoformat(), "affectedCount": 1,
+            "evidence": [f"orders-3 has 1 replica in sync, min.insync.replicas is 2{DRESSING}"],
+        }  # fmt: skip
+        seen = {
+            "lastObservedAt": now.isoformat(), "findings": [finding], "findingsTotal": 1, "controller": 2,
+            "metadata": "KRaft", "version": "4.1.0", "brokers": {"expected": 3, "registered": 3, "reachable": 2},
+        }  # fmt: skip
+        assert patch(stored, {"status": seen}, *as_status(operator)).returncode == 0
+        run = placed("Remediation", namespace, requestedBy="bob")
+        run["spec"]["clusterRef"] = {"name": "watched", "uid": stored["metadata"]["uid"]}
+        asked = created(run, user="bob")
+        planned(asked, operator)
+        told = medic("alice", "status", "watched")
+        assert told.code == 0, told.err
+        for needed in (
+            "1 cluster: 1 Critical; 1 run waits", "watched  Approve  KRaft 4.1.0  2/3 brokers  controller 2",
+            "Critical  PartitionUnderMinIsr/orders  for 12m", "orders-3 has 1 replica in sync",
+            f"run {asked['metadata']['name']}  AwaitingApproval", "waits for a person who may approve",
+        ):  # fmt: skip
+            assert needed in told.out, (needed, told.out)
+        assert "\x1b" not in told.out
+        assert json.loads(medic("bob", "status", "-o", "json").out)["summary"]["Critical"] >= 1
+        assert medic("alice", "status", "watchd").code == 4
+        assert "kafkacluster.kafkamedic.dev/watched" in medic("bob", "status", "-o", "name").out
+    finally:
+        kubectl("delete", "kmc", "watched", "-n", namespace, "--wait=false")
+
+
 def test_kubectl_finds_the_command_and_hands_over_its_answer(
     namespace: str, operator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

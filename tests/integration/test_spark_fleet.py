@@ -15,6 +15,7 @@ from kafka_medic.cli.main import main
 from kafka_medic.fleet.history import Window
 from kafka_medic.fleet.on_spark import SparkEngine
 from kafka_medic.fleet.request import Request, account_parts
+from kafka_medic.plan.spark import engine
 from kafka_medic.plan.spark.session import session
 from tests.unit.fleet.fleets import cluster, history, topic
 
@@ -101,23 +102,54 @@ def test_plans_are_those_of_one_process_row_for_row(answer):
     assert tables[0].sort_by(order).to_pylist() == tables[1].sort_by(order).to_pylist()
 
 
+def test_a_cluster_that_no_task_can_hold_is_planned_in_blocks(answer, monkeypatch, tmp_path):
+    monkeypatch.setattr(engine, "BLOCK_ROWS", 5)
+    answer("plan", "local", "--balance", "replicas", "--output", str(tmp_path / "whole"))
+    monkeypatch.setattr(fleet, "LARGEST", 16)
+    code, there = answer("plan", "spark", "--balance", "replicas")
+    assert code == 1  # of the sick one
+    rows = [
+        {row["clusterId"]: row for row in json.loads((out / "fleet.json").read_text())["clusters"]}
+        for out in (tmp_path / "whole", there)
+    ]
+    large = [name for name, row in rows[0].items() if (row["partitions"] or 0) > 16]
+    assert len(large) == 2
+    for name in rows[0]:
+        same = ("state", "partitions", "changed", "moves", "bytesToCopy", "replicasBound", "rackViolations", "leftOut")
+        assert [rows[0][name][key] for key in same] == [rows[1][name][key] for key in same]
+    tables = [
+        pyarrow.dataset.dataset(out / "plans.parquet", partitioning="hive").to_table().to_pylist()
+        for out in (tmp_path / "whole", there)
+    ]
+    for name in rows[0]:
+        found = [
+            [(r["topic"], r["partition"], r["replicasBefore"], len(r["replicas"])) for r in table
+             if r["clusterId"] == name and r["of"] == "partition"]
+            for table in tables
+        ]  # fmt: skip
+        assert sorted(found[0]) == sorted(found[1])
+        assert sum(r["clusterId"] == name and r["of"] == "cluster" for r in tables[1]) == (name != "old'")
+    assert pages(there).keys() == pages(tmp_path / "whole").keys()
+    assert [path.name for path in there.iterdir() if path.name.startswith(".")] == []
+
+
 def test_only_the_days_and_columns_asked_for_are_read(spark, fleets):
     request = Request(fleets, Window.until(date(2026, 1, 10), 2), NOW)
-    engine = SparkEngine(request, spark)
-    parts = {part.kind: part for part in account_parts(request, engine.clusters())}
+    reader = SparkEngine(request, spark)
+    parts = {part.kind: part for part in account_parts(request, reader.clusters())}
     for kind, days in (("topics", {"2026-01-09", "2026-01-10"}), ("last", {"2026-01-10"})):
-        rows = engine._read(parts[kind].table, parts[kind].days, parts[kind].columns)
+        rows = reader.read(parts[kind].table, parts[kind].days, parts[kind].columns)
         assert {path.split("day=")[1][:10] for path in rows.inputFiles()} == days
-    plan = engine._read("partitions", parts["topics"].days, parts["topics"].columns)
+    plan = reader.read("partitions", parts["topics"].days, parts["topics"].columns)
     scan = plan._jdf.queryExecution().executedPlan().toString()
     assert "replicas" not in scan.split("ReadSchema")[1]
 
 
 def test_clusters_that_are_not_asked_for_are_left_in_their_row_groups(spark, fleets):
     request = Request(fleets, Window.until(date(2026, 1, 10), 30), NOW, frozenset({"c1"}))
-    engine = SparkEngine(request, spark)
-    part = next(part for part in account_parts(request, engine.clusters()) if part.kind == "topics")
-    frame = engine._packed(part, ["id-c1"])
+    reader = SparkEngine(request, spark)
+    part = next(part for part in account_parts(request, reader.clusters()) if part.kind == "topics")
+    frame = reader._packed(part, ["id-c1"])
     assert "PushedFilters: [IsNotNull(clusterId), EqualTo(clusterId,id-c1)]" in frame._jdf.queryExecution().toString()
 
 

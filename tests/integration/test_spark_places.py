@@ -41,7 +41,16 @@ def line(tmp_path, *options):
     """The command, which writes to `plan`."""
     (tmp_path / "b.json").write_text(json.dumps([{"id": n} for n in range(6)]))
     asked = ["plan", "raise-replication-factor", "--replication-factor", "3", "--engine", "spark", "-o", "json"]
-    return [*asked, "--brokers", str(tmp_path / "b.json"), "--output", str(tmp_path / "plan"), *MEMORY, *options]
+    return [
+        *asked,
+        "--brokers",
+        str(tmp_path / "b.json"),
+        "--output",
+        str(tmp_path / "plan"),
+        "--overwrite",
+        *MEMORY,
+        *options,
+    ]
 
 
 def settings(given):
@@ -75,7 +84,7 @@ def test_partitions_by_column_in_s3_and_a_plan_back_to_s3(bucket, tmp_path, caps
     command = line(tmp_path, *asked, "--plan-to", "s3a://kafka/plan", *settings(given))
     assert main.main(command) == 0
     assert json.loads(capsys.readouterr().out)["partitions"] == 20 * 4
-    assert sorted(path.name for path in (tmp_path / "plan").iterdir()) == ["report.html", "summary.json"]
+    assert sorted(path.name for path in (tmp_path / "plan").iterdir()) == ["report.html", "report.json", "summary.json"]
     names = [found["Key"] for found in client.list_objects_v2(Bucket="kafka", Prefix="plan/")["Contents"]]
     assert "plan/_SUCCESS" in names
     assert not [name for name in names if "_temporary" in name]
@@ -83,7 +92,7 @@ def test_partitions_by_column_in_s3_and_a_plan_back_to_s3(bucket, tmp_path, caps
     assert pyarrow.dataset.dataset("kafka/plan", filesystem=store, format="parquet").count_rows() == 20 * 4
 
     # What is there already is not overwritten.
-    assert main.main(command) == 2
+    assert main.main(command) == 4
     assert "already exists" in capsys.readouterr().err
 
 
@@ -144,6 +153,6 @@ def test_an_iceberg_table_and_a_plan_in_another(tmp_path, capsys):
 def test_a_table_without_the_columns_is_refused_before_it_is_read(tmp_path, capsys, change, reason):
     (tmp_path / "partitions").mkdir()
     pq.write_table(change(partitions(ROWS)), tmp_path / "partitions" / "p.parquet")
-    assert main.main(line(tmp_path, "--partitions", str(tmp_path / "partitions"))) == 2
+    assert main.main(line(tmp_path, "--partitions", str(tmp_path / "partitions"))) == 4
     assert f"partitions: {reason}" in capsys.readouterr().err
     assert not (tmp_path / "plan").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from pyspark import SparkContext
 
 from kafka_medic.cli import main, plan_spark
+from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan
 from kafka_medic.plan.problem import Problem, ProblemError
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
@@ -108,6 +110,66 @@ def test_every_question_gets_on_spark_the_plan_that_it_gets_in_one_process(spark
         assert done.summary.replicas_per_broker.max <= here.summary.replicas_per_broker.max + 1
 
 
+LIMITS = {
+    "raise": (Wanted(3), Allowed(moves=60, moves_per_broker=7)), "leave": (ASKED[1], Allowed(bytes=4000)),
+    "lower": (ASKED[3], Allowed(bytes_per_broker=900)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("question", LIMITS)
+def test_limits_hold_on_spark_and_what_they_leave_out_is_listed(spark, tmp_path, monkeypatch, question):
+    table, listed = crowded()
+    pq.write_table(table, tmp_path / "p.parquet")
+    ask, allowed = LIMITS[question]
+    for block in (1000, 40):
+        monkeypatch.setattr(engine, "BLOCK_ROWS", block)
+        request, check = (Problem(table, listed, 3, allowed=allowed), verify) if isinstance(ask, Wanted) else (
+            Relocation(table, listed, ask, allowed), verify_moves
+        )  # fmt: skip
+        here = (plan_local if isinstance(ask, Wanted) else plan_relocation)(request)
+        question, target, left = Question(listed, ask, allowed=allowed), tmp_path / f"plan{block}", []
+        done = engine.plan_spark(
+            spark, Place((tmp_path / "p.parquet").as_uri()), question, Place(target.as_uri()), leave_out=left.extend
+        )
+        made = pyarrow.dataset.dataset(target, schema=PLAN_SCHEMA).to_table()
+        assert done.problems == ()
+        size_of = {(r["topic"], r["partition"]): r["sizeBytes"] for r in table.to_pylist()}
+        places = zip(made.column("topic").to_pylist(), made.column("partition").to_pylist(), strict=True)
+        sizes = pa.array([size_of[place] for place in places], pa.int64())
+        assert check(request, Plan(made, sizes, done.summary)) == []
+        listed_out = [row for part in left for row in part.to_pylist()]
+        assert len({(row["topic"], row["partition"]) for row in listed_out}) == len(listed_out)
+        assert len(listed_out) == sum(done.summary.left_out.values())
+        assert done.summary.left_out.keys() == here.summary.left_out.keys()
+        if block == 1000:
+            order = [("topic", "ascending"), ("partition", "ascending")]
+            assert made.sort_by(order).equals(here.table)
+            assert sorted(listed_out, key=str) == sorted(here.left_out.to_pylist(), key=str)
+        else:
+            assert here.summary.moves >= done.summary.moves > here.summary.moves // 2
+
+
+def test_the_command_lists_what_it_leaves_out_on_spark(spark, tmp_path, monkeypatch, capsys):
+    @contextmanager
+    def shared(*_, **__):
+        yield spark
+
+    monkeypatch.setattr(plan_spark, "session", shared)
+    table, _ = crowded()
+    isr = pa.array([[0] if row[0] == 0 and row[1] == 4 else row for row in table.column("replicas").to_pylist()])
+    pq.write_table(table.append_column("isr", isr.cast(pa.list_(pa.int32()))), tmp_path / "p.parquet")
+    (tmp_path / "b.json").write_text(json.dumps([{"id": i, "rack": rack} for i, rack in enumerate("aabbaabbcc")]))
+    for name in ("spark", "local"):
+        line = ["plan", "replace-broker", "--broker", "0", "--skip-lost", "--max-moves", "9"]
+        line += ["--partitions", str(tmp_path / "p.parquet"), "--brokers", str(tmp_path / "b.json")]
+        assert main.main([*line, "--engine", name, "--output", str(tmp_path / name)]) == 0
+        told = capsys.readouterr().err
+        assert "partitions; each is in sync on no broker that stays" in told
+    rows = [sorted((tmp_path / name / "left-out.csv").read_text().splitlines()) for name in ("spark", "local")]
+    assert rows[0] == rows[1]
+    assert len(rows[0]) > 3
+
+
 @pytest.mark.parametrize("block", [1000, 40])
 def test_a_stored_plan_is_checked_anew_as_in_one_process(spark, tmp_path, monkeypatch, block):
     table, listed = crowded()
@@ -130,6 +192,8 @@ def test_a_stored_plan_is_checked_anew_as_in_one_process(spark, tmp_path, monkey
     assert checked(strange).broken
     full = tuple(replace(broker, disk_free=3) for broker in listed)
     assert "would get" in " ".join(checked(plan, brokers=full).broken)
+    over = checked(plan, allowed=Allowed(moves=9, bytes_per_broker=8)).broken
+    assert [rule.split(" ")[0] for rule in over] == ["moves", "bytes"]
 
 
 def test_each_block_is_a_task_of_its_own(spark, tmp_path):
@@ -222,19 +286,20 @@ def test_the_command_writes_the_same_four_files(spark, tmp_path, monkeypatch, ca
         assert main.main([*line, "--engine", name, "--output", str(tmp_path / name)]) == 0
         made[name] = json.loads(capsys.readouterr().out) | {"engine": "", "seconds": 0}
         assert sorted(p.name for p in (tmp_path / name).iterdir()) == [
-            "plan.parquet", "preferred-order.json", "reassignment.json", "report.html", "summary.json"
+            "plan.parquet", "preferred-order.json", "reassignment.json", "report.html", "report.json", "summary.json"
         ]  # fmt: skip
     assert made["spark"] == made["local"]
     for file in ("reassignment.json", "preferred-order.json"):
         told = [json.loads((tmp_path / name / file).read_text()) for name in ("spark", "local")]
         assert told[0] == told[1]
     pages = [(tmp_path / name / "report.html").read_text() for name in ("spark", "local")]
-    assert pages[0] == pages[1]
-    assert "<td>orders<td>6" in pages[0]
+    dated = [re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "", page) for page in pages]
+    assert dated[0] == dated[1]
+    assert '<th scope="row">orders</th><td data-is="Partitions" class="n">6</td>' in pages[0]
     assert pq.read_table(tmp_path / "spark" / "plan.parquet").num_rows == 6
 
     (tmp_path / "p.json").write_text(json.dumps([*rows, rows[0]]))
-    assert main.main([*line, "--engine", "spark", "--output", str(tmp_path / "none")]) == 2
+    assert main.main([*line, "--engine", "spark", "--output", str(tmp_path / "none")]) == 4
     assert "orders-0 is listed twice" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 

@@ -10,13 +10,18 @@ from typing import Any
 import pytest
 
 from kafka_medic.clients.broker_pods import ASKED_FOR, StrimziPods
+from kafka_medic.clients.failures import WriteFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi
 from kafka_medic.clients.own_rights import OwnRights
-from kafka_medic.cluster.snapshot import TopicOwner
+from kafka_medic.clients.topic_objects import KafkaTopics
+from kafka_medic.cluster.min_isr import MIN_ISR
+from kafka_medic.cluster.owners import OwnerObject
+from kafka_medic.cluster.snapshot import OwnerState, TopicOwner
 from kafka_medic.controller.store import Store
 from kafka_medic.controller.strimzi import with_strimzi
+from kafka_medic.observe.owner_kinds import CORRECTED
 from kafka_medic.observe.pods import BrokerPods
-from kafka_medic.observe.topic_owners import topic_owners
+from kafka_medic.observe.topic_owners import NOT_GRANTED, topic_owners
 from kafka_medic.resources.kafkacluster import STRIMZI_ROLL, KafkaCluster
 from tests.incident.operator import kubeconfig
 from tests.integration.people import create, created, placed, refused
@@ -45,24 +50,40 @@ def custom_type(group: str, kind: str, **version: Any) -> dict[str, Any]:
     }
 
 
+OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+TOPIC_SPEC = {
+    "topicName": {"type": "string"},
+    "partitions": {"type": "integer", "minimum": 1},
+    "replicas": {"type": "integer", "minimum": 1, "maximum": 32767},
+    "config": OPEN,
+}
+TOPIC = {"type": "object", "properties": {"spec": {"type": "object", "properties": TOPIC_SPEC}, "status": OPEN}}
+"""As Strimzi 1.2.0 types its KafkaTopic."""
+KAFKA_TOPIC = {"schema": {"openAPIV3Schema": TOPIC}, "subresources": {"status": {}}}
+OTHERS = ("kafka.banzaicloud.io", "v1alpha1"), ("platform.confluent.io", "v1beta1")
 TYPES = [
     custom_type(GROUP, "StrimziPodSet"),
     custom_type(KAFKA_GROUP, "Kafka", subresources={"status": {}}),
     custom_type(KAFKA_GROUP, "KafkaRebalance"),
     custom_type(KAFKA_GROUP, "KafkaNodePool"),
     custom_type(KAFKA_GROUP, "KafkaUser"),
-    custom_type(KAFKA_GROUP, "KafkaTopic"),
+    custom_type(KAFKA_GROUP, "KafkaTopic", **KAFKA_TOPIC),
+    *(custom_type(group, "KafkaTopic", name=version) for group, version in OTHERS),
 ]
 
 
 @pytest.fixture(scope="module")
 def api(operator: str, pod: str, tmp_path_factory: pytest.TempPathFactory) -> KubernetesApi:
-    """As the operator, with the right that the chart gives with strimzi.enabled."""
+    """As the operator, with the rights that the chart gives with strimzi.enabled and strimzi.topics=edit."""
     _, _, where, account = operator.split(":")
-    right = ("--verb=patch", "--resource=pods,kafkas.kafka.strimzi.io")
-    kubectl("-n", NAMESPACE, "create", "role", "operator-annotates", *right)
-    bound = ("--role=operator-annotates", f"--serviceaccount={where}:{account}")
-    kubectl("-n", NAMESPACE, "create", "rolebinding", "operator-annotates", *bound)
+    rights = {
+        "operator-annotates": ("--verb=patch", "--resource=pods,kafkas.kafka.strimzi.io"),
+        "operator-edits-topics": ("--verb=get,patch", "--resource=kafkatopics.kafka.strimzi.io"),
+    }
+    for name, right in rights.items():
+        kubectl("-n", NAMESPACE, "create", "role", name, *right)
+        bound = (f"--role={name}", f"--serviceaccount={where}:{account}")
+        kubectl("-n", NAMESPACE, "create", "rolebinding", name, *bound)
     return KubernetesApi.of_person(str(kubeconfig(tmp_path_factory.mktemp("o") / "kubeconfig", account, where)))[0]
 
 
@@ -149,10 +170,12 @@ def test_a_restart_is_asked_of_strimzi_for_this_very_pod(api: KubernetesApi, pod
     pods = StrimziPods(api, NAMESPACE)
     pods.replace_pod("kafka-0", "the-uid-of-one-before")
     assert asked() is None
+    before = _kafka_of_a()["metadata"]
     pods.replace_pod("kafka-0", pod)
     assert asked() == "true"
-    stored = json.loads(kubectl("get", "kafkas.kafka.strimzi.io", "a", "-n", NAMESPACE, "-o", "json").stdout)
-    assert stored["metadata"]["annotations"][ASKED_FOR] == pod, "so that Strimzi looks at once"
+    now = _kafka_of_a()["metadata"]
+    assert now["resourceVersion"] != before["resourceVersion"], "so that Strimzi looks at once"
+    assert ASKED_FOR not in now.get("annotations", {}), "and nothing stays behind"
     assert broker_pods(api).pods()[0].restart_asked is True
     # And is called off on this very Pod alone, once or twice.
     pods.keep_pod("kafka-0", "the-uid-of-one-before")
@@ -164,6 +187,13 @@ def test_a_restart_is_asked_of_strimzi_for_this_very_pod(api: KubernetesApi, pod
     assert get("pod", "kafka-0", namespace=NAMESPACE)["metadata"]["annotations"]["somebody"] == "else"
     assert broker_pods(api).pods()[0].restart_asked is False
     pods.keep_pod("kafka-9", pod)  # a Pod that is gone asks for nothing
+
+
+def _kafka_of_a() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        kubectl("get", "kafkas.kafka.strimzi.io", "a", "-n", NAMESPACE, "-o", "json").stdout
+    )
+    return found
 
 
 def test_whether_the_operator_may_ask_is_told_by_the_api_server_before_it_does(api: KubernetesApi, pod: str) -> None:
@@ -253,14 +283,107 @@ def test_its_author_may_get_the_secrets_that_it_stands_for(pod: str, role: str) 
     created(placed("KafkaCluster", NAMESPACE, bootstrapServers=None, strimzi={"cluster": "my"}), "--as=fay")
 
 
-def test_kafkatopics_are_read_with_the_charts_rights(api: KubernetesApi, pod: str) -> None:
+def kafka_topic(name: str, **spec: Any) -> OwnerObject:
+    """As a person applies it."""
     kind = {"apiVersion": f"{KAFKA_GROUP}/v1beta2", "kind": "KafkaTopic"}
-    meta = {"name": "orders", "namespace": NAMESPACE, "labels": {"strimzi.io/cluster": "my"}}
-    spec = {"topicName": "Orders", "replicas": 1, "config": {"min.insync.replicas": 2}}
+    meta = {"name": name, "namespace": NAMESPACE, "labels": {"strimzi.io/cluster": "my"}}
+    spec = {"partitions": 3, "replicas": 1, "config": {"retention.ms": 1000, "min.insync.replicas": 1}} | spec
     apply([kind | {"metadata": meta, "spec": spec}])
-    assert topic_owners(api, NAMESPACE, "another") == ()
-    (owner,) = topic_owners(api, NAMESPACE, "my")
-    assert owner == TopicOwner("Orders", "KafkaTopic", "orders", acts=True, factor=1, min_isr=2)
-    kubectl("annotate", "kafkatopics", "orders", "-n", NAMESPACE, "strimzi.io/pause-reconciliation=true")
-    (owner,) = topic_owners(api, NAMESPACE, "my")
-    assert not owner.acts
+    return OwnerObject("KafkaTopic", name, topic_object(name)["metadata"]["uid"])
+
+
+def topic_object(name: str) -> dict[str, Any]:
+    found = kubectl("get", "kafkatopics.kafka.strimzi.io", name, "-n", NAMESPACE, "-o", "json").stdout
+    stored: dict[str, Any] = json.loads(found)
+    return stored
+
+
+OF_MY = {"strimzi.io/cluster": "my"}
+
+
+def test_kafkatopics_are_read_with_the_charts_rights(api: KubernetesApi, pod: str) -> None:
+    read = kafka_topic("orders", topicName="Orders", config={"min.insync.replicas": 2})
+    rights = OwnRights(api, NAMESPACE)
+    assert topic_owners(api, NAMESPACE, {"strimzi.io/cluster": "another"}) == ()
+    (owner,) = topic_owners(api, NAMESPACE, OF_MY, rights.may)
+    assert owner == TopicOwner("Orders", "KafkaTopic", "orders", acts=True, factor=1, min_isr=2, uid=read.uid)
+    # Not Ready yet, then as the Topic Operator reports.
+    status = {"observedGeneration": 1, "conditions": [{"type": "ReconciliationPaused", "status": "True"}]}
+    what = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))
+    orders = ("kafkatopics.kafka.strimzi.io", "orders", "-n", NAMESPACE)
+    kubectl("patch", *orders, *what)
+    kubectl("annotate", *orders, "strimzi.io/pause-reconciliation=true")
+    (owner,) = topic_owners(api, NAMESPACE, OF_MY, rights.may)
+    assert (owner.acts, owner.paused, owner.state, owner.hindrance) == (False, True, OwnerState.PAUSED, None)
+    (owner,) = topic_owners(api, NAMESPACE, OF_MY, OwnRights(api, "default").may)
+    assert owner.hindrance == NOT_GRANTED
+    kubectl("delete", *orders)
+
+
+def test_a_kafkatopic_is_paused_edited_and_resumed_and_nothing_else_of_it_changes(api: KubernetesApi, pod: str) -> None:
+    owner, topics = kafka_topic("raised"), KafkaTopics(api, NAMESPACE)
+    before = topic_object("raised")
+    for _ in range(2):
+        topics.pause(owner)
+    topics.edit(owner, {"replicas": ("1", "3"), "min.insync.replicas": ("1", "2")})
+    topics.edit(owner, {"replicas": ("1", "3"), "min.insync.replicas": ("1", "2")})
+    stored = topic_object("raised")
+    assert stored["metadata"]["annotations"]["strimzi.io/pause-reconciliation"] == "true"
+    assert stored["spec"] == before["spec"] | {
+        "replicas": 3,
+        "config": {"retention.ms": 1000, "min.insync.replicas": 2},
+    }
+    assert stored["metadata"]["generation"] == before["metadata"]["generation"] + 1
+    with pytest.raises(WriteFailed, match="says replicas 3 by now, not 2"):
+        topics.edit(owner, {"replicas": ("2", "4")})
+    for _ in range(2):
+        topics.resume(owner)
+    assert topic_object("raised")["metadata"].get("annotations", {}) == before["metadata"].get("annotations", {})
+    # Another object of that name is left alone.
+    topics.pause(OwnerObject("KafkaTopic", "raised", "another-uid"))
+    assert "strimzi.io/pause-reconciliation" not in topic_object("raised")["metadata"].get("annotations", {})
+    topics.pause(OwnerObject("KafkaTopic", "gone", "uid"))
+
+
+def test_nothing_else_of_a_kafkatopic_can_be_changed(api: KubernetesApi, pod: str) -> None:
+    """With a stolen token."""
+    kafka_topic("guarded", replicas=3, config={"retention.ms": 1000, "min.insync.replicas": 2})
+    path = f"/apis/{KAFKA_GROUP}/v1beta2/namespaces/{NAMESPACE}/kafkatopics/guarded"
+    for change in (
+        {"spec": {"partitions": 9}},
+        {"spec": {"topicName": "another"}},
+        {"spec": {"config": {"retention.ms": 1}}},
+        {"spec": {"config": {"cleanup.policy": "compact"}}},
+        {"spec": {"config": None}},
+        {"spec": {"replicas": None}},
+        {"spec": None},
+        {"metadata": {"labels": {"strimzi.io/cluster": "another"}}},
+        {"metadata": {"annotations": {"strimzi.io/managed": "false"}}},
+        {"metadata": {"annotations": {"strimzi.io/pause-reconciliation": "false"}}},
+        {"metadata": {"finalizers": ["mallory.example.com/stay"]}},
+    ):
+        with pytest.raises(ApiFailure, match="nothing of a KafkaTopic but the annotation"):
+            api.merge(path, change)
+    for change in ({"spec": {"replicas": 2}}, {"spec": {"config": {MIN_ISR: "0"}}}):
+        with pytest.raises(ApiFailure, match=r"may not lower spec\.replicas"):
+            api.merge(path, change)
+    with pytest.raises(ApiFailure, match="cannot delete resource"):
+        api._call("DELETE", path)
+    api.merge(path, {"spec": {"replicas": 4, "config": {MIN_ISR: "3"}}})
+
+
+def test_topics_of_other_operators_are_read_and_never_edited(api: KubernetesApi, pod: str) -> None:
+    meta = {"name": "orders", "namespace": NAMESPACE}
+    specs = ({"name": "Orders", "clusterRef": {"name": "kafka"}, "config": {MIN_ISR: "1"}}, {"configs": {MIN_ISR: "1"}})
+    for (group, version), spec in zip(OTHERS, specs, strict=True):
+        apply([{"apiVersion": f"{group}/{version}", "kind": "KafkaTopic", "metadata": meta, "spec": spec}])
+    may = OwnRights(api, NAMESPACE).may
+    (koperator,) = topic_owners(api, NAMESPACE, {"kafka_cr": "kafka"}, may)
+    assert (koperator.topic, koperator.acts, koperator.min_isr, koperator.factor) == ("Orders", True, 1, None)
+    assert "does not edit" in (koperator.hindrance or "")
+    assert topic_owners(api, NAMESPACE, {"kafka_cr": "another"}, may) == ()
+    (confluent,) = topic_owners(api, NAMESPACE, {"platform.confluent.io/type": "kafka"}, may)
+    assert not confluent.acts, "it leaves alone what others change, unless told to correct it"
+    kubectl("annotate", "kafkatopics.platform.confluent.io", "orders", "-n", NAMESPACE, f"{CORRECTED}=true")
+    (confluent,) = topic_owners(api, NAMESPACE, {"platform.confluent.io/type": "kafka"}, may)
+    assert confluent.acts

@@ -41,6 +41,7 @@ MUTANTS = (
     "run:_lease:LeaseHeld",
     "precedence:goes_first:NoOtherRemediation",
     "run:_within_limits:WithinLimits",
+    "owners:owners_paused:OwnersPaused",
 )
 
 

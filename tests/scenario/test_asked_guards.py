@@ -28,11 +28,13 @@ from tests.simulation.scenarios import Prefix
 from tests.simulation.world import BASE, World, shipped_playbooks
 from tests.unit.cluster import worlds
 
-SCENARIOS = ("raise", "stale", "offsets", "defaults", "drain")
+SCENARIOS = ("raise", "stale", "offsets", "defaults", "drain", "owned")
 """Between them and the worlds below, they carry out every action."""
 BORROWED = {
     # Before it starts, the restart that it is for is asked about.
     ActionName.RESCUE_RECORDS: ACTIONS[ActionName.RESTART_BROKERS].asked,
+    # So is the copying that owners are paused for.
+    ActionName.PAUSE_OWNERS: ACTIONS[ActionName.REASSIGN_PARTITIONS].asked,
 }
 NOTHING_KNOWN = replace(
     worlds.healthy(), brokers=None, partitions=None, views=None, quorum=None, controller=None, rollouts=None

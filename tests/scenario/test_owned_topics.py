@@ -7,32 +7,73 @@ from typing import Any
 import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
+from kafka_medic.resources.remediation import Remediation
 from tests.simulation.pods import STRIMZI
+from tests.simulation.topic_operator import PAUSE, THROTTLES, TOPICS, SimTopicOperator
 from tests.simulation.world import BROKERS, NO_ELECTIONS, World, factor_one_cluster
 
-TOPICS = "/apis/kafka.strimzi.io/v1/namespaces/ns/kafkatopics"
+MIN_ISR = "min.insync.replicas"
+PATCH = '{"spec":{"replicas":3,"config":{"min.insync.replicas":2}}}'
 SELECTOR = {"podSelector": {"matchLabels": {"strimzi.io/cluster": "kafka"}}, "restart": "StrimziAnnotation"}
 
 
-def strimzi(**how: Any) -> World:
-    """The incident on a cluster of Strimzi's, where nothing but factors is amiss."""
+def strimzi(*owned: str, topic_operator: dict[str, Any] | None = None, **how: Any) -> World:
+    """The incident on a cluster of Strimzi's, where nothing but factors is amiss; these topics have a KafkaTopic."""
     world = World(factor_one_cluster())
     world.install(brokers={**BROKERS, **SELECTOR}, remediation=NO_ELECTIONS, **how)
-    world.with_pods()
-    assert world.pods is not None
-    world.pods.create(STRIMZI)
-    world.api.objects["/apis/kafka.strimzi.io"] = {"metadata": {}, "versions": [{"version": "v1"}]}
+    world.with_pods(STRIMZI)
+    acting = world.with_topic_operator(**(topic_operator or {}))
+    for name in owned:
+        acting.create(name)
     return world
 
 
+def topic_operator(world: World) -> SimTopicOperator:
+    assert world.topic_operator is not None
+    return world.topic_operator
+
+
 def kafka_topic(world: World, name: str, *, topic: str | None = None, **meta: Any) -> str:
-    """As the Topic Operator has it; its path."""
-    labels = {"strimzi.io/cluster": "kafka", **meta.pop("labels", {})}
-    spec: dict[str, Any] = {"replicas": 1, "config": {"min.insync.replicas": "1"}}
-    if topic is not None:
-        spec["topicName"] = topic
-    world.api.put(TOPICS, {"metadata": {"name": name, "labels": labels, **meta}, "spec": spec})
-    return f"{TOPICS}/{name}"
+    return topic_operator(world).create(name, topic=topic, **meta)
+
+
+def stored(world: World, name: str = "orders") -> dict[str, Any]:
+    return world.api.objects[f"{TOPICS}/{name}"]
+
+
+def paused(world: World, name: str = "orders") -> bool:
+    return PAUSE in (stored(world, name)["metadata"].get("annotations") or {})
+
+
+def as_person(world: World, name: str = "orders", *, pause: str | None = "true", **spec: Any) -> None:
+    """kubectl annotate and kubectl patch."""
+    body: dict[str, Any] = {"metadata": {"annotations": {PAUSE: pause}}}
+    world.api.merge(f"{TOPICS}/{name}", body | ({"spec": spec} if spec else {}))
+
+
+def without_right(world: World) -> None:
+    """As the chart leaves it unless strimzi.topics is edit."""
+    world.api.rules = [{"verbs": ["*"], "apiGroups": [""], "resources": ["*"]}]
+
+
+def setting(world: World, name: str, topic: str = "orders") -> str | None:
+    return world.kafka.dynamic.get(("TOPIC", topic, name))
+
+
+def raising(world: World) -> Remediation:
+    return next(r for r in world.runs() if r.spec.playbook.name == "raise-replication-factor")
+
+
+def approved(world: World) -> Remediation:
+    run = world.until_phase("AwaitingApproval")
+    world.approve(run)
+    return run
+
+
+def unthrottled(world: World) -> set[str]:
+    """Topics that are copied at this moment, and not throttled."""
+    moving = {tp.topic for tp in world.kafka.reassignments()}
+    return {t for t in moving if not all(setting(world, name, t) for name in THROTTLES)}
 
 
 def finding(world: World) -> dict[str, Any] | None:
@@ -47,18 +88,196 @@ def planned(world: World) -> set[str]:
     return moved | {c["resourceName"] for c in plan.to_kubernetes()["configChanges"]}
 
 
-def test_what_its_owner_would_put_back_is_left_out_of_the_plan_and_never_written():
-    world = strimzi()
-    kafka_topic(world, "orders")
-    assert planned(world) == {"payments", "__consumer_offsets"}
-    plan = world.run().status.plan
+def test_an_owner_is_paused_given_what_is_so_and_resumed_and_never_acts_against_the_run():
+    world = strimzi("orders", "payments")
+    world.kafka.copies_per_tick = 1
+    run = approved(world)
+    plan = run.status.plan
     assert plan is not None
-    assert "left out, since their owner would change them back: orders (KafkaTopic orders)" in plan.summary
-    before = dict(world.kafka.dynamic)
-    world.approve(world.run())
-    world.until(lambda: world.run().status.phase == "Succeeded", reconciles=200)
-    assert [k for k in world.kafka.dynamic if k[1] == "orders" and world.kafka.dynamic[k] != before.get(k)] == []
-    assert {len(p.replicas) for tp, p in world.kafka.partitions.items() if tp.topic == "orders"} == {1}
+    assert f"kubectl patch kafkatopic orders --type merge -p '{PATCH}'" in plan.summary
+    assert [s.name for s in plan.steps][:2] == ["pause-owners", "add-replicas"]
+    while raising(world).status.phase != "Succeeded":
+        assert raising(world).status.phase in {"AwaitingApproval", "Approved", "Running", "Verifying"}
+        world.step(15)
+        assert unthrottled(world) == set()
+    assert topic_operator(world).acted == []
+    for name in ("orders", "payments"):
+        assert not paused(world, name)
+        assert stored(world, name)["spec"] == {
+            "partitions": len([tp for tp in world.kafka.partitions if tp.topic == name]),
+            "replicas": 3,
+            "config": {MIN_ISR: 2},
+        }
+        assert stored(world, name)["status"]["conditions"][0] == {"type": "Ready", "status": "True"}
+    for _ in range(40):
+        world.step(15)
+    assert topic_operator(world).acted == [], "nothing is put back afterwards"
+    assert (setting(world, MIN_ISR), setting(world, MIN_ISR, "payments")) == ("2", "2")
+    assert len(world.runs()) == 1
+
+
+def test_a_plan_without_owners_has_no_step_for_them():
+    world = strimzi()
+    plan = world.until_phase("AwaitingApproval").status.plan
+    assert plan is not None
+    names = [s.name for s in plan.steps]
+    assert names == ["add-replicas", "set-min-insync-replicas", "change-order", "elect"]
+    assert "ownedTopics" not in plan.to_kubernetes()
+
+
+def test_without_the_right_people_pause_edit_and_resume_and_the_run_waits_for_each():
+    world = strimzi("orders", "payments")
+    without_right(world)
+    first = approved(world)
+    assert first.status.plan is not None
+    assert "a person has to pause their owners: orders (KafkaTopic orders), payments" in first.status.plan.summary
+    world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=100)
+    world.until(lambda: len(world.runs()) == 2)
+    second = approved(world)
+    for _ in range(20):
+        world.step(15)
+    waits = next(r for r in world.runs() if r.name == second.name)
+    assert waits.status.phase == "Approved", "it has not begun, and holds up nobody"
+    assert "kubectl annotate kafkatopic orders strimzi.io/pause-reconciliation=true" in waits.status.message
+    assert world.kafka.reassignments() == {}
+    for name in ("orders", "payments"):
+        as_person(world, name)
+    now = lambda: next(r for r in world.runs() if r.name == second.name)  # noqa: E731
+    world.until(
+        lambda: "waits for you" in now().status.message and now().status.current_step == "return-to-owners", 100
+    )
+    assert f"--type merge -p '{PATCH}'" in now().status.message
+    assert paused(world), "nobody but people take their pause off"
+    for name in ("orders", "payments"):
+        as_person(world, name, replicas=3, config={MIN_ISR: 2})
+    world.step(15)
+    world.until(lambda: "strimzi.io/pause-reconciliation-" in now().status.message)
+    for name in ("orders", "payments"):
+        as_person(world, name, pause=None)
+    world.until(lambda: now().status.phase == "Succeeded", reconciles=100)
+    assert topic_operator(world).acted == []
+
+
+def test_what_git_keeps_is_never_edited_though_the_operator_may():
+    world = strimzi()
+    kafka_topic(world, "orders", labels={"kustomize.toolkit.fluxcd.io/name": "shop"})
+    run = approved(world)
+    assert run.status.plan is not None
+    assert "a person has to pause their owners: orders" in run.status.plan.summary
+    world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=100)
+    world.until(lambda: len(world.runs()) == 2)
+    (topic,) = approved(world).status.plan.to_kubernetes()["ownedTopics"]  # type: ignore[union-attr]
+    assert (topic["by"], topic["reason"]) == ("Person", "Flux puts it back to what Git has: change it there")
+    for _ in range(10):
+        world.step(15)
+    assert not paused(world)
+
+
+def test_one_that_a_person_has_paused_is_edited_and_stays_paused():
+    world = strimzi("orders")
+    as_person(world)
+    approved(world)
+    world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=100)
+    assert paused(world)
+    assert stored(world)["spec"]["replicas"] == 3
+
+
+def test_a_pause_that_is_taken_off_while_copying_holds_the_run_and_the_throttle_is_set_again():
+    world = strimzi("orders")
+    world.kafka.copies_per_tick = 0
+    approved(world)
+    world.until(lambda: bool(world.kafka.reassignments()))
+    as_person(world, pause=None)
+    topic_operator(world).look()
+    assert unthrottled(world) == {"orders"}
+    world.step(1)
+    assert unthrottled(world) == set(), "set again in the next reconcile"
+    said = [message for reason, message in world.api.events if reason == "Effect"]
+    assert any(
+        "somebody removed the throttle of topic orders while it is copied; KafkaTopic orders acts on it" in m
+        for m in said
+    )
+    world.step(15)
+    topic_operator(world).look(everything=True)  # two minutes later
+    assert unthrottled(world) == {"orders"}
+    world.step(1)
+    world.step(15)
+    run = raising(world)
+    assert unthrottled(world) == set()
+    assert run.status.phase == "Paused"
+    assert "removed more than once" in run.status.message
+    world.kafka.copies_per_tick = 9
+    as_person(world)
+    world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=200)
+    assert setting(world, MIN_ISR) == "2"
+    assert stored(world)["spec"]["replicas"] == 3
+    assert not paused(world), "what the run owes it takes off, whoever put it on again"
+
+
+def test_a_kafkatopic_that_is_made_in_the_middle_holds_the_next_step():
+    world = strimzi()
+    world.kafka.copies_per_tick = 0
+    approved(world)
+    world.until(lambda: bool(world.kafka.reassignments()))
+    kafka_topic(world, "orders")
+    world.kafka.copies_per_tick = 9
+    world.until(lambda: raising(world).status.current_step == "set-min-insync-replicas", 100)
+    for _ in range(5):
+        world.step(15)
+    run = raising(world)
+    assert run.status.phase == "Blocked"
+    assert [w.guard for w in run.status.waiting_for] == ["OwnersPaused"]
+    assert "the owner of orders (KafkaTopic orders) acts" in run.status.message
+    assert setting(world, MIN_ISR) == "1"
+
+
+@pytest.mark.parametrize("step", ["pause-owners", "add-replicas", "set-min-insync-replicas", "return-to-owners"])
+@pytest.mark.parametrize("cruise_control", [False, True])
+def test_an_aborted_run_leaves_no_pause_and_no_owner_that_takes_replicas_away(step, cruise_control):
+    world = strimzi("orders", "payments", topic_operator={"cruise_control": cruise_control})
+    world.kafka.copies_per_tick = 1
+    run = approved(world)
+    if step == "pause-owners":
+        topic_operator(world).down = True
+    world.until(lambda: raising(world).status.current_step == step, 100)
+    topic_operator(world).down = False
+    world.approve(run, decision="Reject")
+    world.until(lambda: raising(world).status.phase == "Aborted", 60)
+    assert not paused(world)
+    assert not paused(world, "payments")
+    before = {tp: tuple(p.replicas) for tp, p in world.kafka.partitions.items()}
+    without_right(world)
+    for _ in range(20):
+        topic_operator(world).look(everything=True)
+    assert {tp: tuple(p.replicas) for tp, p in world.kafka.partitions.items()} == before
+    assert {tp for tp, p in world.kafka.partitions.items() if len(p.isr) < len(p.replicas)} == set()
+    assert not any(setting(world, name) for name in THROTTLES)
+
+
+def test_what_was_undone_before_the_end_is_no_success_and_counts_for_the_breaker():
+    world = strimzi("orders")
+    approved(world)
+    world.until(lambda: raising(world).status.current_step == "return-to-owners", 100)
+    world.until(lambda: not paused(world))
+    as_person(world, pause=None, config={MIN_ISR: 1})  # Git, say, has put it back
+    world.until(lambda: raising(world).status.finished_at is not None, 30)
+    run = raising(world)
+    assert run.status.phase == "Failed"
+    assert "what the run has done was undone" in run.status.message
+    assert not paused(world)
+
+
+def test_an_operator_of_topics_that_is_down_is_waited_for():
+    world = strimzi("orders", topic_operator={})
+    run = approved(world)
+    topic_operator(world).down = True
+    for _ in range(20):
+        world.step(15)
+    assert "has not said yet that it leaves the topic of KafkaTopic orders alone" in raising(world).status.message
+    assert world.kafka.reassignments() == {}
+    topic_operator(world).down = False
+    world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=100)
+    assert run.name == raising(world).name
 
 
 def test_the_finding_has_the_edit_and_who_keeps_the_object():
@@ -84,23 +303,13 @@ def test_an_owner_that_agrees_and_topics_of_which_nothing_is_expected_are_no_fin
     assert finding(world) is None
 
 
-@pytest.mark.parametrize("note", [{"strimzi.io/pause-reconciliation": "true"}, {"strimzi.io/managed": "false"}])
-def test_an_owner_that_was_told_to_leave_the_topic_alone_holds_nothing_up(note):
+def test_an_owner_whose_topic_is_not_managed_holds_nothing_up_and_is_not_edited():
     world = strimzi()
-    kafka_topic(world, "orders", annotations=note)
+    kafka_topic(world, "orders", annotations={"strimzi.io/managed": "false"})
     assert planned(world) == {"orders", "payments", "__consumer_offsets"}
-
-
-def test_where_all_topics_have_an_owner_the_run_waits_and_says_what_for():
-    world = strimzi()
-    for name in ("orders", "payments", "__consumer_offsets"):
-        kafka_topic(world, name.strip("_").replace("_", "-"), topic=name)
-    for _ in range(8):
-        world.step(15)
-    run = next(r for r in world.runs() if r.spec.playbook.name == "raise-replication-factor")
-    assert run.status.phase == "Planning"
-    assert "would change them back: __consumer_offsets (KafkaTopic consumer-offsets)" in run.status.message
-    assert "strimzi.io/pause-reconciliation=true" in run.status.message
+    plan = world.run().status.plan
+    assert plan is not None
+    assert "ownedTopics" not in plan.to_kubernetes()
 
 
 def test_owners_that_cannot_be_read_hold_every_change_of_topics_up():

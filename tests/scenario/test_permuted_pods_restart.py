@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from kafka_medic.observe.identities import PodIdentities
+from kafka_medic.resources.remediation_plan import Restarts
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BROKERS, NO_ELECTIONS, World
 
 PODS = "/api/v1/namespaces/ns/pods"
 
 
-def rolling(**how) -> World:
+def rolling(by: str = "Ordinal", **how) -> World:
     kafka = SimKafka()
     kafka.topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
     world = World(kafka)
-    world.install(brokers=BROKERS, remediation={"limits": {"cooldown": "0s"}, **NO_ELECTIONS})
+    world.install(brokers=BROKERS | {"idFrom": by}, remediation={"limits": {"cooldown": "0s"}, **NO_ELECTIONS})
     world.with_pods(**how)
     return world
 
@@ -48,6 +49,39 @@ def test_pods_that_are_not_crossed_are_restarted():
     world.to_the_end()
     assert world.run().status.phase == "Succeeded", world.run().status.message
     assert world.pods.restarts == [0]
+
+
+def test_pods_whose_ids_follow_no_rule_are_rolled_by_what_answers():
+    """Each goes as the broker that it runs, whatever its name says, and its successor is known once it answers."""
+    world = rolling(by="Answer", crossed={1: 2, 2: 1})
+    world.ask("rolling-restart")
+    world.approve(world.until_phase("AwaitingApproval"))
+    planned = world.run().status.plan.part(Restarts).restarts
+    assert {r.broker: r.pod for r in planned} == {0: "kafka-0", 1: "kafka-2", 2: "kafka-1"}
+    world.to_the_end()
+    assert world.run().status.phase == "Succeeded", world.run().status.message
+    assert world.pods.restarts == [1, 2, 0]
+    assert world.pods.most_down == 1
+    assert "PodIdentityMismatch" not in str(findings(world))
+
+
+def test_a_broker_whose_pod_is_not_known_is_not_restarted_and_nothing_is_ready_beside_it():
+    world = rolling(by="Answer")
+    world.kafka.deaf.add(1)
+    world.ask("restart-broker", brokers="1")
+    for _ in range(6):
+        world.step()
+        assert world.pods.evicted == []
+    assert world.run().status.phase == "Planning"
+    assert "the Pod of broker 1 is not known" in world.run().status.message
+    told = {c["type"]: c for c in world.cluster()["status"]["conditions"]}
+    assert told["RestartsPossible"]["status"] == "Unknown"
+    assert "no Pod has answered as broker 1: Pod kafka-1: " in told["RestartsPossible"]["message"]
+    world.kafka.deaf.clear()
+    world.to_the_end()
+    assert world.pods.restarts == [1]
+    told = {c["type"]: c["status"] for c in world.cluster()["status"]["conditions"]}
+    assert told["RestartsPossible"] == told["Ready"] == "True"
 
 
 def test_pods_crossed_in_mid_run_hold_the_run():

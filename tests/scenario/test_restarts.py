@@ -9,7 +9,7 @@ from kafka_medic.resources.phases import TERMINAL_PHASES
 from kafka_medic.resources.remediation_plan import Restarts
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
-from tests.simulation.pods import PODS
+from tests.simulation.pods import OWNER, PODS, STRIMZI
 from tests.simulation.world import BASE, BROKERS, NO_ELECTIONS, World
 from tests.thorough import only, thorough
 
@@ -143,7 +143,9 @@ def apart(by: dict[str, str] | None = None, **parameters) -> World:
     }
     brokers = {**BROKERS, "restart": how.get("brokers", "DeletePod")}
     world.install(brokers=brokers, controllers=controllers, remediation={"limits": {"cooldown": "0s"}, **NO_ELECTIONS})
-    world.with_pods(strimzi_ticks=1 if by else None)
+    owners = {kind: STRIMZI if method == "StrimziAnnotation" else OWNER for kind, method in how.items()}
+    apart_owner = owners.get("controllers", OWNER)
+    world.with_pods(owners.get("brokers", OWNER), apart_owner=apart_owner, strimzi_ticks=1 if by else None)
     world.ask("rolling-restart", **parameters)
     return world
 

@@ -123,3 +123,57 @@ def test_zookeeper_certificates_are_rotated_separately(world):
         world.step()
         assert [what for what, _ in world.log[before:]] == ["close", "open"]
     assert "hunter2" not in repr(world.log)
+
+
+NEW, OLD = "new certificate", "old certificate"
+
+
+@pytest.fixture
+def mutual():
+    """A cluster that asks for a client certificate. `taken`: the certificates that every broker takes."""
+    world = World(SimKafka())
+    tls = {"caSecretRef": {"name": "ca"}, "certSecretRef": {"name": "cert"}}
+    world.install(security={"protocol": "SSL", "tls": tls})
+    secret(world, "ca", **{"ca.crt": "CA"})
+    secret(world, "cert", **{"user.crt": OLD, "user.key": "hunter2-old"})
+    world.operator()
+    world.shown, world.taken = [], {OLD}
+
+    def connect(wanted):
+        world.shown.append(wanted.tls.certificate)
+        return world.kafka
+
+    def refused(wanted, brokers):
+        assert brokers, "every broker that is known is asked"
+        if wanted.tls.certificate in world.taken:
+            return None
+        return ReadFailed(FailureKind.CLIENT_CERTIFICATE, "kafka-1:9093: the server refused ours (unknown ca)")
+
+    world.reconciler.clients.kafka, world.reconciler.clients.refused = connect, refused
+    assert reachable(world)[0] == "True"
+    secret(world, "cert", **{"user.crt": NEW, "user.key": "hunter2-new"})
+    return world
+
+
+def test_until_every_broker_takes_a_new_client_certificate_the_one_before_is_shown(mutual):
+    for _ in range(4):
+        assert reachable(mutual)[0] == "True"
+    assert mutual.shown == [OLD]
+    told = [message for reason, message in mutual.api.events if reason == "CertificateNotTrustedYet"]
+    assert told == [
+        "kafka-1:9093: the server refused ours (unknown ca); the certificate before is shown until every broker takes "
+        "the new one"
+    ]
+    secret(mutual, "ca", **{"ca.crt": "NEW CA"})
+    assert reachable(mutual)[0] == "True"
+    assert mutual.shown == [OLD, OLD], "all else of the connection is followed at once"
+    mutual.taken = {OLD, NEW}
+    mutual.step()
+    mutual.step()
+    assert mutual.shown == [OLD, OLD, NEW]
+
+
+def test_a_new_client_certificate_is_shown_where_the_one_before_is_not_taken_either(mutual):
+    mutual.taken = set()
+    assert reachable(mutual)[0] == "True"
+    assert mutual.shown == [OLD, NEW]

@@ -18,10 +18,7 @@ def watched(**kafka: Any) -> World:
     world = World(SimKafka())
     world.kafka.topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
     world.install(bootstrapServers=None, strimzi={"cluster": "kafka"}, remediation=NO_ELECTIONS)
-    world.with_pods(strimzi_ticks=1)
-    pods = world.pods
-    assert pods is not None
-    pods.create(STRIMZI)
+    world.with_pods(STRIMZI, strimzi_ticks=1)
     world.api.objects["/apis/kafka.strimzi.io"] = {"metadata": {}, "versions": [{"version": "v1"}]}
     resource = world.api.touch(KAFKA_PATH)
     resource["spec"] = {"kafka": {"listeners": LISTENERS}}

@@ -10,7 +10,7 @@ from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.resources.phases import TERMINAL_PHASES
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
-from tests.simulation.pods import PODS, SimPods
+from tests.simulation.pods import KAFKA_PATH, PODS, STRIMZI, SimPods
 from tests.simulation.world import BASE, BROKERS, NO_ELECTIONS, World
 from tests.thorough import thorough
 
@@ -27,7 +27,7 @@ def strimzi(ticks: int | None = None, playbook: str = "rolling-restart", **param
         brokers={**BROKERS, "restart": "StrimziAnnotation"},
         remediation={"limits": {"cooldown": "0s", "perDay": 100}, **NO_ELECTIONS},
     )
-    world.with_pods(strimzi_ticks=ticks)
+    world.with_pods(STRIMZI, strimzi_ticks=ticks)
     world.ask(playbook, **parameters)
     world.approve(world.until_phase("AwaitingApproval"))
     return world
@@ -63,7 +63,7 @@ def test_without_the_right_to_ask_nothing_is_planned_and_the_status_says_how_to_
     world = World(kafka)
     world.api.rules = [{"verbs": ["create", "patch"], "apiGroups": [""], "resources": [right]}]
     world.install(brokers={**BROKERS, "restart": "StrimziAnnotation"}, remediation=NO_ELECTIONS)
-    world.with_pods()
+    world.with_pods(STRIMZI)
     world.ask("rolling-restart")
     for _ in range(6):
         world.step(15)
@@ -232,3 +232,65 @@ def test_a_killed_operator_leaves_no_annotation(fatal, when):
     assert pods_of(world).annotated() == {}
     assert world.run().status.phase == "Aborted"
     assert not world.run().metadata.finalizers
+
+
+def rolls(world: World, begins: bool) -> None:
+    """Strimzi has a change to act on, or has acted on it."""
+    resource = world.api.touch(KAFKA_PATH)
+    resource["metadata"]["generation"] = resource["status"]["observedGeneration"] + begins
+
+
+def rolled_by_strimzi(world: World, *brokers: int) -> None:
+    """Strimzi replaces these Pods by a roll of its own, which takes a minute for each."""
+    rolls(world, True)
+    for broker in brokers:
+        pods_of(world).replace(broker)
+        for _ in range(12):
+            world.step(5)
+    held = world.run().status
+    assert "is being rolled out: its latest change has not been acted on yet" in held.message
+    assert "NoForeignRollout" in {w.guard for w in held.waiting_for}
+    rolls(world, False)
+
+
+def owned_by_strimzi() -> World:
+    return strimzi(2)
+
+
+def test_strimzis_own_roll_leaves_nothing_to_do_and_the_run_ends_so():
+    world = owned_by_strimzi()
+    world.until_phase("Approved")
+    digest = world.run().status.plan.digest
+    rolled_by_strimzi(world, 1, 2, 0)
+    assert world.run().status.plan.digest == digest, "meanwhile nothing is planned anew"
+    world.until(lambda: world.run().status.phase in TERMINAL_PHASES, seconds=5)
+    assert world.run().status.phase == "Superseded"
+    assert world.run().status.message == (
+        "somebody else has restarted broker 0, 1, 2 since the plan was made: ask again if it is still wanted"
+    )
+    assert pods_of(world).restarts == []
+
+
+def test_after_half_a_roll_of_strimzis_the_run_says_why_it_needs_another_approval():
+    world = owned_by_strimzi()
+    world.until_phase("Approved")
+    digest = world.run().status.plan.digest
+    rolled_by_strimzi(world, 1)
+    world.until(lambda: (p := world.run().status.plan) is not None and p.digest != digest, seconds=5)
+    world.until_phase("AwaitingApproval", reconciles=3)
+    assert "the plan before is void: broker 1 runs in another Pod now" in world.run().status.message
+    world.approve(world.run())
+    world.until(lambda: world.run().status.phase in TERMINAL_PHASES, reconciles=200, seconds=5)
+    assert world.run().status.phase == "Succeeded"
+
+
+def test_strimzi_rolls_the_rest_in_mid_run():
+    world = owned_by_strimzi()
+    world.until(lambda: pods_of(world).restarts == [1], seconds=5)
+    rolls(world, True)
+    world.until(lambda: world.run().status.journal[0].state == "Done", seconds=5)
+    rolled_by_strimzi(world, 0, 2)
+    world.until(lambda: world.run().status.phase in TERMINAL_PHASES, seconds=5)
+    assert world.run().status.phase == "Superseded"
+    assert "somebody else has restarted broker 0, 2 since the plan was made" in world.run().status.message
+    assert pods_of(world).restarts == [1]

@@ -31,6 +31,22 @@ def _label(found: Object, key: str) -> str | None:
     return (found["metadata"].get("labels") or {}).get(key)
 
 
+def _merged(value: Object, patch: Object) -> Object:
+    """JSON merge patch (RFC 7386)."""
+    merged = {**value}
+    for key, new in patch.items():
+        if new is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged(merged.get(key) or {}, new) if isinstance(new, dict) else new
+    return merged
+
+
+def _allows(rule: Object, asked: Object) -> bool:
+    keys = {"verbs": "verb", "apiGroups": "group", "resources": "resource"}
+    return all(not {asked[key], "*"}.isdisjoint(rule[many]) for many, key in keys.items())
+
+
 @functools.lru_cache(10_000)
 def _collection(path: str) -> tuple[str, str]:
     """Group and plural of an object, in whatever namespace it is."""
@@ -103,6 +119,9 @@ class SimApi:
         if path.endswith("/subjectaccessreviews"):
             asked = {body["spec"]["user"], *(f"group:{g}" for g in body["spec"].get("groups", ()))}
             return {"status": {"allowed": bool(asked & self.approvers)}}
+        if path.endswith("/selfsubjectaccessreviews"):
+            asked = body["spec"]["resourceAttributes"]
+            return {"status": {"allowed": any(_allows(rule, asked) for rule in self.rules)}}
         if path.endswith("/selfsubjectrulesreviews"):
             return {"status": {"resourceRules": self.rules, "incomplete": False}}
         if path.endswith("/events"):
@@ -120,16 +139,20 @@ class SimApi:
         return self.put(path, body)
 
     def merge(self, path: str, body: Object) -> Object:
-        """Of metadata only; what is being deleted takes no new finalizer, and goes with its last one. A uid that is not
-        the object's cannot be merged into it (`ValidateObjectMetaUpdate`)."""
+        """Of metadata and spec; what is being deleted takes no new finalizer, and goes with its last one. A uid that is
+        not the object's cannot be merged into it (`ValidateObjectMetaUpdate`)."""
         stored, wanted = self._taken(path), body["metadata"]
         meta = stored["metadata"]
         if wanted.get("uid", meta["uid"]) != meta["uid"]:
             raise ApiFailure(422, "metadata.uid: Invalid value: field is immutable")
         if wanted.get("resourceVersion", meta["resourceVersion"]) != meta["resourceVersion"]:
             raise ApiFailure(409, "the object has been modified")
-        if "annotations" in wanted:
-            merged = {**meta.get("annotations", {}), **wanted["annotations"]}
+        if "spec" in body:
+            spec = _merged(stored.get("spec") or {}, body["spec"])
+            meta["generation"] = meta.get("generation", 1) + (spec != stored.get("spec"))
+            stored["spec"] = spec
+        if "annotations" in wanted or "spec" in body:
+            merged = {**meta.get("annotations", {}), **wanted.get("annotations", {})}
             meta["annotations"] = {key: value for key, value in merged.items() if value is not None}
             meta["resourceVersion"] = str(next(self._numbers))
             self.objects[path] = stored

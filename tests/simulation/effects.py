@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from tests.simulation.evictions import Evictions
-from tests.simulation.grounds import ACTING, CANARY, START, TopicPartition, drains
+from tests.simulation.grounds import ACTING, CANARY, START, TopicPartition, drains, of_owner
+from tests.simulation.owned import Owned
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/kafka-medic-c"
 FACTORS = ("default.replication.factor", "offsets.topic.replication.factor")
@@ -20,7 +20,7 @@ def committed_of(change: dict[str, Any], when: str) -> tuple[int, int | None, st
     return change[when], change.get(f"{when}Epoch"), change.get(f"{when}Metadata", "")
 
 
-class Effects(Evictions):
+class Effects(Owned):
     """`unserved`: elected by a run, and not seen to serve since."""
 
     original: dict[tuple[str, str, str], str]
@@ -41,6 +41,8 @@ class Effects(Evictions):
                 self._before_canary(operator.seen, now)
             case "create":
                 self.before_eviction(operator.seen, args[1], now)
+            case "merge" if of_owner(name, args):
+                self.before_owner(operator.seen, args, now)
             case "merge":
                 self.before_annotation(operator.seen, args, now)
             case "alter_reassignments":
@@ -152,6 +154,7 @@ class Effects(Evictions):
                 self.blame(f"{tp} is led by broker {leader}, which would not know of its new replicas")
             if leader not in up:
                 self.blame(f"{tp} has no live leader to copy from")
+        self.owners_are_off({tp.topic for tp in targets}, seen, now)
         if all(moving.get(tp) == set(replicas) for tp, replicas in targets.items()):
             self.blame("reassigns what it has seen to be reassigned so already")
         rate = plan.get("throttleBytesPerSecond")
@@ -247,6 +250,7 @@ class Effects(Evictions):
             self.blame("sets what it has seen to be so already")
         planned = plan.get("configChanges", ())
         floors = {(c["resourceType"], c["resourceName"], c["name"]): c["after"] for c in planned}
+        self.owners_are_off({key[1] for key in wanted if key[0] == "TOPIC"}, seen, now)
         for key, value in wanted.items():
             if key[2] == "min.insync.replicas":
                 if floors.get(key) != value:

@@ -10,10 +10,11 @@ from kafka_medic.clients.ports import LogRecord
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.api import SimApi
 from tests.simulation.brokers import MIN_ISR
-from tests.simulation.grounds import ENDED, RUNS
+from tests.simulation.grounds import ENDED, OWNER_PAUSE, OWNERS, RUNS, acts
 from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import CLUSTER, Oracle
 from tests.simulation.pods import ROLLED_BY, SimPods
+from tests.simulation.topic_operator import SimTopicOperator
 from tests.simulation.world import World
 
 
@@ -25,6 +26,7 @@ class Faults:
     world: World
     oracle: Oracle
     pods: SimPods | None
+    topic_operator: SimTopicOperator | None
     random: random.Random
     starting: set[int]
     copying: set[tuple[TopicPartition, int]]
@@ -89,6 +91,27 @@ class Faults:
             self.kafka.partitions[tp].isr.remove(broker)
             self.copying.add((tp, broker))
             self.later(seconds, "caught_up", tp, broker)
+
+    def _unpaused(self, number: int) -> None:
+        """Somebody takes the pause off a KafkaTopic."""
+        paused = [p for p, o in sorted(self.api.objects.items()) if p.startswith(OWNERS) and not acts(o)]
+        if paused:
+            path = paused[number % len(paused)]
+            found = self.api.touch(path)
+            del found["metadata"]["annotations"][OWNER_PAUSE]
+            self.oracle.by_people.add(found["spec"].get("topicName") or found["metadata"]["name"])
+            self.later(0.5, "topic_operator_looks")
+
+    def _topics_left(self, seconds: float) -> None:
+        """The Topic Operator is down."""
+        if self.topic_operator is not None:
+            self.topic_operator.down = True
+            self.later(seconds, "fault", "topics_seen")
+
+    def _topics_seen(self) -> None:
+        assert self.topic_operator is not None
+        self.topic_operator.down = False
+        self.later(0.5, "topic_operator_looks")
 
     def _controller_moves(self, broker: int) -> None:
         if broker not in self.kafka.stale:

@@ -19,6 +19,8 @@ ACTING = ("Running", "Verifying", "Paused", "Blocked")
 ENDED = ("Succeeded", "Failed", "Aborted", "Rejected", "Expired", "Superseded")
 PROSE = ("proposedAt", "expiresAt", "summary")
 CANARY = "kafka-medic-canary"
+OWNERS = "/apis/kafka.strimzi.io/v1/namespaces/ns/kafkatopics/"
+OWNER_PAUSE = "strimzi.io/pause-reconciliation"
 
 
 class TopicPartition(NamedTuple):
@@ -71,6 +73,16 @@ def last_asked(entry: dict[str, Any]) -> datetime:
 def annotates(name: str, args: tuple[Any, ...]) -> bool:
     """Whether a request sets or takes off an annotation of a Pod."""
     return name == "merge" and "/pods/" in args[0]
+
+
+def of_owner(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether a request changes a KafkaTopic."""
+    return name == "merge" and "/kafkatopics/" in args[0]
+
+
+def acts(found: dict[str, Any]) -> bool:
+    """Whether the Topic Operator acts on that KafkaTopic."""
+    return (found["metadata"].get("annotations") or {}).get(OWNER_PAUSE) != "true"
 
 
 class Grounds:

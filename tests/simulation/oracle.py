@@ -26,6 +26,7 @@ from tests.simulation.grounds import (
     PROSE,
     RUNS,
     TopicPartition,
+    acts,
     annotates,
     drains,
     last_asked,
@@ -47,6 +48,7 @@ KINDS = {
 PATHS = {
     "/pods": "pods", "/remediationapprovals": "words", "/remediations": "runs", "/c": "rules",
     "/statefulsets/kafka": "rollout", "/kafkas/kafka": "rollout", "/subjectaccessreviews": "rights",
+    "/kafkatopics": "owners",
 }  # fmt: skip
 
 
@@ -345,6 +347,8 @@ class Oracle(Effects):
                 seen["cordoned"][1].discard(path)
         elif "/statefulsets/" in path or "/kafkas/" in path:
             seen["rollout"] = now, answer["metadata"]["generation"] > answer["status"]["observedGeneration"]
+        elif path.endswith("/kafkatopics"):
+            seen["owners"] = now, {o["spec"].get("topicName") or o["metadata"]["name"] for o in answer if acts(o)}
         elif path == CLUSTER:
             seen["rules"] = now, answer["spec"].get("remediation") or {}
         elif path.endswith("/remediationapprovals"):
@@ -398,6 +402,8 @@ class Oracle(Effects):
             self.blame(f"an offset changed by itself: {self.offsets.items() ^ self.committed().items()}")
         if self.asked:
             self.nothing_asked_by_who_has_ended()
+        if self.paused:
+            self.no_pause_outlives_its_run()
         if self.throttled() and not any(
             (r.get("status") or {}).get("restoreOwed") and r["metadata"].get("finalizers")
             for p, r in self.api.objects.items()
@@ -455,6 +461,8 @@ class Oracle(Effects):
                 key = c["group"], TopicPartition(c["topic"], c["partition"])
                 if after == "Succeeded" and self.offsets.get(key) != c["after"] and key not in self.moved:
                     self.blame(f"Succeeded and {key} is at {self.offsets.get(key)}")
+            if after == "Succeeded" and (wrong_owner := self.owners_agree(status.get("plan") or {})):
+                self.blame(f"Succeeded and {wrong_owner}")
             if after == "Succeeded" and (wrong := self.misread(status.get("plan") or {})):
                 self.blame(f"Succeeded and broker {wrong} has not read what it was to read")
             made_up_for = {id_ for (of, _), ids in self.wasted.items() if of == uid for id_ in ids}

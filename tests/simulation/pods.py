@@ -47,6 +47,8 @@ class SimPods:
     there is no Strimzi."""
     min_available: int | None = None
     """Of a PodDisruptionBudget over the Pods; None: there is none."""
+    apart_owner: dict[str, Any] | None = None
+    """Of the Pods of controllers that are no brokers. None: the same as of the brokers' Pods."""
     _owner: dict[str, Any] | None = None
     _starting: dict[int, int] = field(default_factory=dict)
     _asked: dict[str, int] = field(default_factory=dict)
@@ -56,10 +58,11 @@ class SimPods:
         """owner: OWNER or STRIMZI, whose rollouts can be told; None: the Pods belong to nobody."""
         self.api.evicted = self.evict
         self._owner, brokers = owner, len(self.kafka.racks)
-        if owner == OWNER:
+        owners = (owner, self.apart_owner)
+        if OWNER in owners:
             status = {"replicas": brokers, "currentRevision": "r1", "updateRevision": "r1", "observedGeneration": 1}
             self.api.put(SETS, {"metadata": {"name": "kafka"}, "spec": {"replicas": brokers}, "status": status})
-        if owner == STRIMZI:
+        if STRIMZI in owners:
             labels = {"strimzi.io/cluster": "kafka"}
             status = {"pods": brokers, "currentPods": brokers, "readyPods": brokers, "observedGeneration": 1}
             self.api.put(POD_SETS, {"metadata": {"name": "kafka", "labels": labels}, "spec": {}, "status": status})
@@ -179,11 +182,12 @@ class SimPods:
         old = before["metadata"]["uid"] if before else None
         meta: dict[str, Any] = {"name": name, "namespace": "ns", "uid": old or f"pod-{broker}-{self._generation}"}
         meta["labels"] = {"app": name.partition("-")[0]}
-        if self._owner is not None:
-            meta["ownerReferences"] = [self._owner]
-        if self._owner == STRIMZI:
+        owner = self._owner if name.startswith("kafka-") else self.apart_owner or self._owner
+        if owner is not None:
+            meta["ownerReferences"] = [owner]
+        if owner == STRIMZI:
             meta["labels"]["strimzi.io/cluster"] = "kafka"
-        if SETS_PATH in self.api.objects:
+        if owner == OWNER and SETS_PATH in self.api.objects:
             meta["labels"]["controller-revision-hash"] = self.api.objects[SETS_PATH]["status"]["updateRevision"]
         self.api.put(PODS, {"metadata": meta, "spec": {"nodeName": self._node(broker)}, "status": status})
 

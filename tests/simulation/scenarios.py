@@ -260,6 +260,23 @@ def _raise(
     return _stage(kafka)
 
 
+def _owned(*, raised: bool = True, **how: Any) -> Stage:
+    """Topics that have a KafkaTopic: raised, or given another minimum."""
+    kafka = SimKafka()
+    if raised:
+        kafka.topic("orders", [1])
+        kafka.topic("payments", [0], [2])
+    else:
+        kafka.topic("orders", [0, 1, 2], [1, 2, 0])
+    kafka.topic("__consumer_offsets", [0, 1, 2])
+    kafka.dynamic["TOPIC", "orders", MIN_ISR] = "1"
+    stage = _stage(kafka, owner=STRIMZI)
+    selector = {"matchLabels": {"strimzi.io/cluster": "kafka"}}
+    stage.api.touch(CLUSTER)["spec"]["brokers"] = {"podSelector": selector, "restart": "StrimziAnnotation"}
+    stage.with_topic_operator("orders", **how)
+    return stage
+
+
 def _elect() -> Stage:
     """Broker 0 was away, and leads nothing since."""
     kafka = _healthy_kafka()
@@ -359,6 +376,9 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "defaults-zookeeper": lambda: _defaults(zookeeper=True),
     "minimum": _minimum,
     "minimum-zookeeper": lambda: _minimum(zookeeper=True),
+    "owned": _owned,
+    "owned-minimum": lambda: _owned(raised=False),
+    "owned-cruise-control": lambda: _owned(cruise_control=True),
     "raise": _raise,
     "raise-beside": lambda: _raise(beside=True),
     "raise-wide": lambda: _raise(wide={0: "a", 1: "b", 2: "c", 3: "a"}),
@@ -396,6 +416,9 @@ WEIGHTS = {
     "defaults-zookeeper": 2,
     "minimum": 1,
     "minimum-zookeeper": 1,
+    "owned": 4,
+    "owned-minimum": 2,
+    "owned-cruise-control": 3,
     "raise": 2,
     "raise-beside": 3,
     "raise-wide": 2,

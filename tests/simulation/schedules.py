@@ -94,6 +94,7 @@ FEARS = {
     "resting": ("stale", "remade", "elected", "fenced", "killed", "near"),
     "drain": (*ELECTIONS, "cordoned", "pod_replaced"),
     "offsets": ("joined", "joined", "committed", "committed", "dies", "deaf", "blind", "revoked", "rejected"),
+    "owned": ("dies", "unpaused", "unpaused", "topics_left", "rejected", "deleted", "foreign", "blind", "revoked"),
     "raise": ("dies", "offline", "isr_shrinks", "foreign", "cancelled", "deaf", "blind", "behind", "stale", "revoked"),
 }
 """By the first word of a scenario: what its effects have most to fear."""
@@ -155,7 +156,7 @@ def _fault(chance: random.Random, schedule: Schedule) -> Fault:
         "killed": [broker], "hanging": [broker, lasts], "fenced": [broker, lasts], "near": [broker],
         "unclean": [number], "laden": [chance.choice((0.3, 1.0, 4.0)), lasts],
         "remade": [number, chance.choice((0.0, 0.5, 3.0, 20.0, None))],
-        "disk_fails": [number, broker, lasts],
+        "disk_fails": [number, broker, lasts], "unpaused": [number], "topics_left": [lasts],
     }  # fmt: skip
     feared = FEARS.get(schedule.scenario.partition("-")[0], RESTARTS)
     what = chance.choice(feared if chance.random() < 0.6 else list(args))

@@ -39,7 +39,13 @@ def _begin() -> None:
     gc.enable()
 
 
-GUARDED = {"restart": "evict", "reassign": "reassign", "elect": "elect", "reset_offsets": "offsets"}
+GUARDED = {
+    "restart": "evict",
+    "reassign": "reassign",
+    "elect": "elect",
+    "reset_offsets": "offsets",
+    "owners": "PauseObjects",
+}
 """By module of guards: what they stand before."""
 
 

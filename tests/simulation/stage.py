@@ -29,13 +29,14 @@ from tests.simulation import frozen
 from tests.simulation.api import SimApi
 from tests.simulation.canary import SimCanary
 from tests.simulation.faults import Faults
-from tests.simulation.grounds import ENDED, RUNS, START, annotates
+from tests.simulation.grounds import ENDED, RUNS, START, annotates, of_owner
 from tests.simulation.kafka import SimKafka
 from tests.simulation.lines import API_CALLS, EFFECTS, KAFKA_CALLS, LATE, Line, Operator, SimZooKeeper
 from tests.simulation.oracle import Oracle
 from tests.simulation.pods import NODES, OWNER, SimPods
 from tests.simulation.serial import Rounds, one_after_another
 from tests.simulation.store import SimStore
+from tests.simulation.topic_operator import SimTopicOperator
 from tests.simulation.world import POLICIES, Killed, World
 
 SPACING = 3.0
@@ -78,6 +79,7 @@ class Stage(Faults):
         self.elapsed, self.number, self.reconciles, self.events, self.processes = 0.0, 0, 0, 0, 0
         self.queue: list[tuple[float, int, str, tuple[Any, ...]]] = []
         self.pods: SimPods | None = None
+        self.topic_operator: SimTopicOperator | None = None
         self.starting: set[int] = set()
         self.copying: set[tuple[TopicPartition, int]] = set()
         self.slow: set[int] = set()
@@ -292,6 +294,8 @@ class Stage(Faults):
             self.oracle.failed(operator, name, args)
             raise
         self.oracle.read(operator, name, args, answer, self.elapsed)
+        if of_owner(name, args):
+            self.later(self.random.uniform(0.1, 3.0), "topic_operator_looks")
         if name == "merge" and "/kafkas/" in args[0]:
             self.later(self.random.uniform(0.1, 3.0), "strimzi_looks")
         if kind != "call":
@@ -324,7 +328,12 @@ class Stage(Faults):
     def kind(self, name: str, args: tuple[Any, ...]) -> str:
         if name in ("get", "list"):  # most of them
             return "call"
-        if name in EFFECTS or (name == "create" and args[0].endswith("/eviction")) or annotates(name, args):
+        if (
+            name in EFFECTS
+            or (name == "create" and args[0].endswith("/eviction"))
+            or annotates(name, args)
+            or of_owner(name, args)
+        ):
             return "effect"
         if name in ("replace", "create", "merge") and not args[0].endswith(("/subjectaccessreviews", "/events")):
             return "status"
@@ -418,6 +427,30 @@ class Stage(Faults):
 
     def on_expires(self, broker: int) -> None:
         self.kafka.expire(broker)
+
+    def with_topic_operator(self, *topics: str, **how: Any) -> None:
+        """Strimzi's; these topics have a KafkaTopic."""
+        self.topic_operator = self.world.with_topic_operator(**how)
+        self.world.topic_operator = None
+        for topic in topics:
+            self.topic_operator.create(topic)
+        self.later(60.0, "topic_operator")
+
+    def on_topic_operator(self) -> None:
+        """Its timer."""
+        self.later(120.0, "topic_operator")
+        self._topic_operator_looks(everything=True)
+
+    def on_topic_operator_looks(self) -> None:
+        """An informer tells it of a change."""
+        self._topic_operator_looks(everything=False)
+
+    def _topic_operator_looks(self, *, everything: bool) -> None:
+        assert self.topic_operator is not None
+        before = len(self.topic_operator.acted)
+        self.topic_operator.look(everything=everything)
+        for topic, what in self.topic_operator.acted[before:]:
+            self.oracle.put_back(topic, what)
 
     def on_strimzi(self) -> None:
         """Its timer."""

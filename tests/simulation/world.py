@@ -27,9 +27,10 @@ from tests.simulation.api import SimApi
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.canary import SimCanary
 from tests.simulation.kafka import SimKafka
-from tests.simulation.pods import SimPods
+from tests.simulation.pods import OWNER, SimPods
 from tests.simulation.serial import one_after_another
 from tests.simulation.store import SimStore
+from tests.simulation.topic_operator import SimTopicOperator
 
 BASE = "/apis/kafkamedic.dev/v1alpha1"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -70,6 +71,7 @@ class World:
     now: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)
     reconciler: Reconciler | None = None
     pods: SimPods | None = None
+    topic_operator: SimTopicOperator | None = None
     series: Metrics = field(default_factory=Metrics)
     files: Path | None = None
     """The operator's volume for long plans."""
@@ -102,11 +104,17 @@ class World:
         for path in [path for path in self.api.objects if path.startswith(ADMISSION)]:
             del self.api.objects[path]
 
-    def with_pods(self, **how: Any) -> SimPods:
+    def with_pods(self, owner: dict[str, Any] | None = OWNER, **how: Any) -> SimPods:
         """The brokers run in Pods, which the KafkaCluster's spec has to select: `BROKERS`."""
         self.pods = SimPods(self.api, self.kafka, **how)
-        self.pods.create()
+        self.pods.create(owner)
         return self.pods
+
+    def with_topic_operator(self, **how: Any) -> SimTopicOperator:
+        """Strimzi's, beside Pods that are Strimzi's."""
+        self.api.objects["/apis/kafka.strimzi.io"] = {"metadata": {}, "versions": [{"version": "v1"}]}
+        self.topic_operator = SimTopicOperator(self.api, self.kafka, **how)
+        return self.topic_operator
 
     def ask(self, playbook: str, user: str = "carol", **parameters: str) -> None:
         """A person asks for a run of a playbook."""
@@ -163,6 +171,8 @@ class World:
         self.kafka.tick()
         if self.pods is not None:
             self.pods.tick()
+        if self.topic_operator is not None:
+            self.topic_operator.tick(self.now.timestamp())
         self.now += timedelta(seconds=seconds)
 
     def runs(self) -> list[Remediation]:

@@ -19,11 +19,13 @@ def test_a_healthy_cluster_is_silent(case: StrimziCase) -> None:
     case.watch()
     case.condition("Ready", "True")
     with records.flowing(case.boot, topic) as traffic:
-        end, found = granted() + SILENT_SECONDS, set[str]()
+        end, found, rolled = granted() + SILENT_SECONDS, set[str](), set[str]()
         while granted() < end:
             found |= set(case.firing())
+            rolled |= {c["message"] for c in case.status()["conditions"] if c["status"] != "True"}
             time.sleep(1)
     assert found == set()
+    assert rolled == set()
     assert case.runs() == []
     assert [event for event in case.events() if event[0] != "Normal"] == []
     assert kafka.uids() == before
@@ -34,3 +36,26 @@ def test_a_healthy_cluster_is_silent(case: StrimziCase) -> None:
     )
     assert (traffic.lost, traffic.doubled, traffic.failed) == (set(), [], [])
     assert operator.restarts() == 0
+
+
+def test_what_was_derived_for_each_kind_of_user(case: StrimziCase) -> None:
+    """The listeners of dual.yaml: nobody, a certificate, a password. A wrong one is refused with the way out."""
+    wanted = {None: ("plain", "PLAINTEXT"), "medic": ("tls", "SSL"), "medic-scram": ("scram", "SASL_PLAINTEXT")}
+    for user, (listener, protocol) in wanted.items():
+        case.watch(user=user)
+        operator.wait_for(f"{listener}", lambda name=listener: _listener(case) == name, 60)
+        case.condition("Ready", "True")
+        derived = case.status()["strimzi"]
+        assert derived["protocol"] == protocol
+        assert derived["rackKey"] == "topology.kubernetes.io/zone"
+        assert [(pool["name"], pool["ids"]) for pool in derived["pools"]] == [("dual", [0, 1, 2])]
+        assert case.status()["brokers"] == {"expected": 3, "registered": 3, "reachable": 3}
+        print(f"\n  {user}: {derived}")
+    case.watch(user="nobody-of-that-name")
+    told = case.condition("Ready", "False", "StrimziNotUsable")
+    assert told["message"] == "there is no KafkaUser nobody-of-that-name in this namespace: correct spec.strimzi.user"
+
+
+def _listener(case: StrimziCase) -> str | None:
+    found = case.status().get("strimzi", {}).get("listener")
+    return str(found) if found else None

@@ -1,58 +1,114 @@
-"""A raise of the replication factor, of topics that a KafkaTopic owns and of topics that none owns."""
+"""Replicas and min.insync.replicas of topics that a KafkaTopic owns and of one that none owns; with the Topic Operator
+there, and with it away meanwhile."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from tests.incident import operator, records
-from tests.strimzi.case import StrimziCase, Timeline
+from tests.strimzi.case import StrimziCase, Timeline, nothing_of_ours
 from tests.testbed import apply, kubectl, strimzi, wait_for
 from tests.testbed.steps import granted
 from tests.testbed.strimzi import StrimziKafka
 
 AFTERWARDS = 75
 """Seconds in which the Topic Operator, which looks every 30, has twice compared what was raised."""
+PAUSE = "strimzi.io/pause-reconciliation"
 
 
-def test_a_raise_with_and_without_a_kafka_topic(case: StrimziCase) -> None:
-    kafka = case.made_by_strimzi
-    owned, free = f"{case.name}.owned", case.topic([0], [1], [2], suffix="free")
-    strict = f"{case.name}.strict"
-    line = Timeline("a raise of topics with and without a KafkaTopic")
+@pytest.mark.parametrize("topic_operator", ["there", "away"])
+def test_a_raise_with_and_without_a_kafka_topic(case: StrimziCase, topic_operator: str) -> None:
+    kafka, line = case.made_by_strimzi, Timeline(f"a raise of topics, the Topic Operator {topic_operator}")
+    owned, strict, lax = (f"{case.name}.{name}" for name in ("owned", "strict", "lax"))
+    free, mine = case.topic([0], [1], [2], suffix="free"), [owned, lax]
     apply([
         kafka_topic(kafka, owned, replicas=1, config={"min.insync.replicas": "1"}),
         kafka_topic(kafka, strict, replicas=3, config={"min.insync.replicas": "2"}),
+        kafka_topic(kafka, lax, replicas=3, config={"min.insync.replicas": "1"}),
     ])  # fmt: skip
-    case.topics += [owned, strict]
-    for name in (owned, strict):
+    case.topics += [owned, strict, lax]
+    for name in (owned, strict, lax):
         wait_for(f"the KafkaTopic {name}", lambda name=name: ready(kafka, name) == "True", 60)
     case.watch()
-    run = case.wait("AwaitingApproval")
-    line.note("proposed: " + run["status"]["plan"]["summary"])
+    had = without_topic_operator(kafka) if topic_operator == "away" else None
+    line.note(f"the Topic Operator is {topic_operator}")
     with records.flowing(case.boot, free) as traffic:
-        assert operator.approve(run, "alice").returncode == 0
-        line.note("approved")
-        done = operator.wait_for_run(case.namespace, "Succeeded", 180, line.run, case.name, run["metadata"]["name"])
-        line.journal(done)
-        end = granted() + AFTERWARDS
-        last: dict[str, str] = {}
-        while granted() < end:
-            now = {name: state(case, name) for name in (owned, strict, free)}
-            for name, told in now.items():
-                if last.get(name) != told:
-                    line.note(f"{name.rpartition('.')[2]}: {told}")
-            last = now
-            time.sleep(1)
+        run = planned(case, line, "raise-replication-factor")
+        assert {c["topic"] for c in run["status"]["plan"]["changes"]} == {free, owned}
+        (handed,) = run["status"]["plan"]["ownedTopics"]
+        assert (handed["topic"], handed["by"]) == (owned, "Operator")
+        if had is not None:
+            assert operator.approve(run, "alice").returncode == 0
+            name = run["metadata"]["name"]
+            wait_for("the run to wait", lambda: "has not said yet" in case.run(name)["status"]["message"], 60)
+            assert operator.factors(case.boot)[owned] == {1}, "nothing is copied while nobody has seen the pause"
+            with_topic_operator(kafka, had)
+            line.note("the Topic Operator is back")
+            ended = operator.wait_for_run(case.namespace, "Succeeded", 240, line.run, case.name, name)
+            line.journal(ended)
+        else:
+            done(case, line, run)
+        case.ask("raise-min-insync-replicas")
+        done(case, line, case.wait("AwaitingApproval"))
+        assert {records.topic_setting(case.boot, name, "min.insync.replicas") for name in mine} == {"2"}
+        for name in mine:
+            found = kafka.resource("kafkatopic", name)
+            assert PAUSE not in found["metadata"].get("annotations", {})
+            assert (found["spec"]["replicas"], found["spec"]["config"]["min.insync.replicas"]) == (3, 2)
+        watched(case, line, (owned, strict, lax, free))
     line.show()
-    for run in case.runs():
-        print("  run", run["metadata"]["name"], run["spec"]["playbook"]["name"], operator.phase(run))
+    print(f"  {len(traffic.acked)} records acknowledged and read meanwhile, {len(traffic.lost)} lost")
     factors = operator.factors(case.boot)
-    assert factors[free] == {3}
-    assert factors[strict] == {3}
+    assert {name: factors[name] for name in case.topics} == {name: {3} for name in case.topics}
+    assert {records.topic_setting(case.boot, name, "min.insync.replicas") for name in mine} == {"2"}
+    assert [ready(kafka, name) for name in mine] == ["True", "True"]
+    wait_for("no finding", lambda: case.firing() == [], 120)
     assert (traffic.lost, traffic.doubled, traffic.failed) == (set(), [], [])
-    print(f"  {len(traffic.acked)} records acknowledged and read meanwhile")
+    assert operator.throttles(case.boot) == []
+    nothing_of_ours(case)
+
+
+def planned(case: StrimziCase, line: Timeline, playbook: str) -> operator.Object:
+    run = operator.wait_for_run(case.namespace, "AwaitingApproval", 120, line.run, case.name, playbook=playbook)
+    line.note("planned: " + run["status"]["plan"]["summary"].splitlines()[0])
+    return run
+
+
+def done(case: StrimziCase, line: Timeline, run: operator.Object) -> None:
+    assert operator.approve(run, "alice").returncode == 0
+    line.note("approved")
+    ended = operator.wait_for_run(case.namespace, "Succeeded", 240, line.run, case.name, run["metadata"]["name"])
+    line.journal(ended)
+
+
+def without_topic_operator(kafka: StrimziKafka) -> dict[str, Any]:
+    """The Kafka resource has none any more; what it had."""
+    had: dict[str, Any] = kafka.resource()["spec"]["entityOperator"]["topicOperator"]
+    with_topic_operator(kafka, None)
+    return had
+
+
+def with_topic_operator(kafka: StrimziKafka, had: dict[str, Any] | None) -> None:
+    patch = {"spec": {"entityOperator": {"topicOperator": had}}}
+    kubectl("patch", "kafka", kafka.name, "-n", kafka.namespace, "--type=merge", "-p", json.dumps(patch))
+    kafka.wait_ready()
+
+
+def watched(case: StrimziCase, line: Timeline, topics: Sequence[str]) -> None:
+    """What becomes of the topics while the Topic Operator looks."""
+    end, last = granted() + AFTERWARDS, dict[str, str]()
+    while granted() < end:
+        now = {name: state(case, name) for name in topics}
+        for name, told in now.items():
+            if last.get(name) != told:
+                line.note(f"{name.rpartition('.')[2]}: {told}")
+        last = now
+        time.sleep(1)
 
 
 def kafka_topic(kafka: StrimziKafka, name: str, replicas: int, config: dict[str, str]) -> dict[str, Any]:

@@ -44,6 +44,7 @@ def _arguments() -> argparse.Namespace:
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("preflight", help="say all that is missing on this machine")
     verbs.add_parser("setup", help="install the Debian packages that are missing and make .venv")
+    verbs.add_parser("browser", help="install the Debian package chromium, in which pages are tested")
     verbs.add_parser("venv", help="make .venv from the lock")
     verbs.add_parser("lock", help="resolve the dependencies anew into locks/")
     verbs.add_parser("build", help="build everything into the cache without starting it")
@@ -70,6 +71,7 @@ def _run(options: argparse.Namespace) -> int:
     verbs: dict[str, Callable[[], int | None]] = {
         "preflight": lambda: 0 if preflight.preflight() else 1,
         "setup": _set_up,
+        "browser": lambda: 0 if preflight.install_browser() else 1,
         "venv": environment.create,
         "lock": environment.lock,
         "build": _build,

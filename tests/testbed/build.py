@@ -7,19 +7,32 @@ import io
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.testbed.cache import digest, ensure
-from tests.testbed.places import COREDNS_VERSION, ETCD_VERSION, HELM_VERSION, KUBERNETES_VERSION, SOURCES
+from tests.testbed.places import (
+    COREDNS_VERSION,
+    ETCD_VERSION,
+    HELM_VERSION,
+    KUBE_SCORE_VERSION,
+    KUBECONFORM_VERSION,
+    KUBERNETES_VERSION,
+    PROMETHEUS_OPERATOR_VERSION,
+    PROMTOOL_VERSION,
+    REPOSITORY,
+    SOURCES,
+)
 from tests.testbed.steps import run_logged
 
 KUBERNETES_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
 PAUSE_IMAGE = "kafka-medic.invalid/pause:1"
 HOST_IMAGE = "kafka-medic.invalid/host-programs:1"
 DEBIAN_RELEASE = "bookworm"
+PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator"
 
 
 def kubernetes() -> Path:
@@ -50,6 +63,52 @@ def helm() -> Path:
         )
 
     return ensure("helm", HELM_VERSION, digest("helm"), f"helm {HELM_VERSION}", build)
+
+
+def chart_checks() -> Path:
+    """promtool, kubeconform and kube-score, and the schemas of Kubernetes and of the Prometheus Operator."""
+    versions = {
+        "github.com/prometheus/prometheus/cmd/promtool": PROMTOOL_VERSION,
+        "github.com/yannh/kubeconform/cmd/kubeconform": KUBECONFORM_VERSION,
+        "github.com/zegl/kube-score/cmd/kube-score": KUBE_SCORE_VERSION,
+    }
+    sources = {"k8s.io/kubernetes": KUBERNETES_VERSION, PROMETHEUS_OPERATOR: PROMETHEUS_OPERATOR_VERSION}
+
+    def build(folder: Path, log: Path) -> None:
+        environment = {"GOBIN": str(folder), "CGO_ENABLED": "0", "GOFLAGS": ""}
+        for package, version in versions.items():
+            name = package.rsplit("/", 1)[-1]
+            command = ["go", "install", "-trimpath", "-ldflags", "-s -w", f"{package}@v{version}"]
+            run_logged(f"{name} {version} from source (minutes the first time)", command, log, environment=environment)
+        for module, version in sources.items():
+            done = subprocess.run(
+                ["go", "mod", "download", "-json", f"{module}@v{version}"],
+                capture_output=True,
+                text=True,
+                check=True,
+                cwd=folder,
+                env={**os.environ, "GOFLAGS": ""},
+            )
+            tree = Path(json.loads(done.stdout)["Dir"])
+            if module == PROMETHEUS_OPERATOR:
+                shutil.copytree(tree / "example" / "prometheus-operator-crd", folder / "prometheus-operator")
+            else:
+                shutil.copy(tree / "api" / "openapi-spec" / "swagger.json", folder / "kubernetes.json")
+
+    title = "tools that check the chart"
+    return ensure("chart-checks", "1", digest(*versions, *versions.values(), *sources.values()), title, build)
+
+
+def checkov() -> Path:
+    """checkov in an environment of its own: it shares few versions with the project."""
+    lock = REPOSITORY / "locks" / "chart.txt"
+
+    def build(folder: Path, log: Path) -> None:
+        run_logged("environment for checkov", [sys.executable, "-m", "venv", folder / "venv"], log)
+        pip = [str(folder / "venv" / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--require-hashes"]
+        run_logged("checkov", [*pip, "-r", str(lock)], log)
+
+    return ensure("checkov", "1", digest(lock), "checkov", build)
 
 
 def etcd() -> Path:

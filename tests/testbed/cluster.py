@@ -104,9 +104,20 @@ def _wait_until_usable(state: State, started: subprocess.Popen[bytes]) -> None:
         _create_storage_class(state)
         wait_for("the name server", names_resolve, _START_SECONDS)
         wait_for("the nodes", nodes_ready, _START_SECONDS)
+        _report_disks(state)
         say(f"  the nodes are ready: {', '.join(node.name for node in NODES)}")
     except StepFailedError as fault:
         raise StepFailedError(f"{fault}\nLogs: {state.logs}\n{tail(state.logs / 'supervise.log')}") from fault
+
+
+def _report_disks(state: State) -> None:
+    """A kubelet that does not bound local storage reports none, and Pods that ask for some would never be scheduled."""
+    room = [
+        {"op": "add", "path": f"/status/{held}/ephemeral-storage", "value": "100Gi"}
+        for held in ("capacity", "allocatable")
+    ]
+    for node in NODES:
+        _kubectl(state, "patch", "node", node.name, "--subresource=status", "--type=json", "-p", json.dumps(room))
 
 
 def _create_storage_class(state: State) -> None:

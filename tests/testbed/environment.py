@@ -14,7 +14,7 @@ _VENV = REPOSITORY / ".venv"
 _LOCK = REPOSITORY / "locks" / "dev.txt"
 
 
-def _uv() -> str:
+def uv() -> str:
     """uv as a person has it, or one of the testbed's own."""
     if (on_path := shutil.which("uv")) is not None:
         return on_path
@@ -34,12 +34,12 @@ def create() -> None:
         return
     say("making .venv from the lock")
     log = cache_root() / "logs" / "venv.log"
-    uv = _uv()
+    program = uv()
     environment = {"VIRTUAL_ENV": str(_VENV)}
-    run_logged(".venv", [uv, "venv", "--allow-existing", "--python", sys.executable, str(_VENV)], log)
-    sync = [uv, "pip", "sync", "--require-hashes", str(_LOCK)]
+    run_logged(".venv", [program, "venv", "--allow-existing", "--python", sys.executable, str(_VENV)], log)
+    sync = [program, "pip", "sync", "--require-hashes", str(_LOCK)]
     run_logged("packages of the lock", sync, log, cwd=REPOSITORY, environment=environment)
-    own = [uv, "pip", "install", "--no-deps", "--editable", str(REPOSITORY)]
+    own = [program, "pip", "install", "--no-deps", "--editable", str(REPOSITORY)]
     run_logged("the project itself", own, log, cwd=REPOSITORY, environment=environment)
     stamp.write_text(wanted)
 
@@ -47,12 +47,21 @@ def create() -> None:
 def lock() -> None:
     """Resolve the dependencies anew: one file for each image, one for `.venv`."""
     log = cache_root() / "logs" / "lock.log"
-    common = [_uv(), "pip", "compile", "pyproject.toml", "--universal", "--generate-hashes", "--upgrade", "--quiet"]
+    common = [uv(), "pip", "compile", "pyproject.toml", "--universal", "--generate-hashes", "--upgrade", "--quiet"]
     common += ["--python-version", "3.11", "--no-annotate", "--no-header", "--no-emit-index-url"]
     run_logged("lock of the image", [*common, "-o", "locks/runtime.txt"], log, cwd=REPOSITORY)
     everything = ["--all-extras", "--group", "dev", "-o", "locks/dev.txt"]
-    build = [_uv(), "pip", "compile", "locks/build.in", *common[4:], "-o", "locks/build.txt"]
-    run_logged("lock of the build backend", build, log, cwd=REPOSITORY)
+    alone = (
+        ("build", "the build backend"),
+        ("scan", "make scan"),
+        ("docs", "make docs"),
+        ("plugin", "the one-file plugin"),
+    )
+    for name, what in alone:
+        command = [uv(), "pip", "compile", f"locks/{name}.in", *common[4:], "-o", f"locks/{name}.txt"]
+        run_logged(f"lock of {what}", command, log, cwd=REPOSITORY)
     run_logged("lock of .venv", [*common, *everything], log, cwd=REPOSITORY)
+    chart = [uv(), "pip", "compile", "locks/chart.in", *common[4:], "-o", "locks/chart.txt"]
+    run_logged("lock of what checks the chart", chart, log, cwd=REPOSITORY)
     with_extras = ["--all-extras", "-c", "locks/dev.txt", "-o", "locks/spark.txt"]
     run_logged("lock of Spark's image", [*common, *with_extras], log, cwd=REPOSITORY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.testbed.build import debian_base
@@ -24,11 +24,12 @@ class _Recipe:
     stage: str
     below: tuple[str, ...]
     above: tuple[str, ...]
+    tree: Path = REPOSITORY
 
     def image(self, title: str) -> tuple[str, Path]:
         """(name with tag, archive); built when the sources have changed since the last time."""
         base = debian_base()
-        key = digest(base.name, *(REPOSITORY / file for file in (*self.below, *self.above)))
+        key = digest(base.name, *(self.tree / file for file in (*self.below, *self.above)))
         name, kind, archive = f"{self.name}:{key}", title.replace(" ", "-"), f"{title.split(maxsplit=1)[0]}.tar"
 
         def build(folder: Path, log: Path) -> None:
@@ -41,7 +42,7 @@ class _Recipe:
 
     def key(self) -> str:
         """Of the stage."""
-        return digest(debian_base().name, *(REPOSITORY / file for file in self.below))
+        return digest(debian_base().name, *(self.tree / file for file in self.below))
 
 
 _PROJECT = ("operator", "pyproject.toml", "README.md", "LICENSE")
@@ -49,14 +50,14 @@ _OPERATOR = _Recipe(
     IMAGE_NAME,
     "Dockerfile",
     "localhost/kafka-medic-dependencies",
-    ("Dockerfile", "locks/runtime.txt", "locks/build.txt"),
-    _PROJECT,
+    ("Dockerfile", "locks/runtime.txt", "locks/build.txt", "images/slim.py"),
+    ("images/imports.py", *_PROJECT),
 )
 _SPARK = _Recipe(
     "kafka-medic.invalid/spark",
     "images/spark/Dockerfile",
     "localhost/kafka-medic-spark-dependencies",
-    ("images/spark/Dockerfile", "locks/spark.txt", "locks/build.txt"),
+    ("images/spark/Dockerfile", "locks/spark.txt", "locks/build.txt", "images/slim.py"),
     ("images/spark/entrypoint.sh", *_PROJECT),
 )
 
@@ -64,6 +65,13 @@ _SPARK = _Recipe(
 def operator_image() -> tuple[str, Path]:
     """The operator's image as (name with tag, archive)."""
     return _OPERATOR.image("operator image")
+
+
+def operator_image_of(tree: Path) -> tuple[str, Path]:
+    """The image of an earlier version, whose sources lie in `tree`, as (name with tag, archive)."""
+    below = tuple(file for file in _OPERATOR.below if (tree / file).is_file())
+    before = replace(_OPERATOR, name=f"{IMAGE_NAME}-before", stage=f"{_OPERATOR.stage}-before", below=below, tree=tree)
+    return before.image("earlier operator image")
 
 
 def spark_image() -> tuple[str, Path]:
@@ -97,7 +105,7 @@ class _Buildah:
 
     def build(self, name: str, base: Path, archive: Path) -> None:
         self.dependencies(base)
-        self._run(f"image {name}", *self._build_command(base), "-t", name, str(REPOSITORY))
+        self._run(f"image {name}", *self._build_command(base), "-t", name, str(self.recipe.tree))
         self.save(name, archive)
         # The image is saved: that it cannot be forgotten yet is no failure.
         self._ask("rmi", name, missing_is_fine=True)
@@ -110,10 +118,18 @@ class _Buildah:
         if not self._ask("images", "-q", image, missing_is_fine=True):
             self._add_base(image, base / "base.tar")
         name = f"{self.recipe.stage}:{self.recipe.key()}"
-        if not self._ask("images", "-q", name, missing_is_fine=True):
+        # The stage that the project's own code is built on has a tag too. Without one it goes with what is pruned, and
+        # in the testbed's network nothing can be downloaded again.
+        dockerfile = (self.recipe.tree / self.recipe.dockerfile).read_text()
+        below = (
+            {"packages": f"{self.recipe.stage}-packages:{self.recipe.key()}"} if " AS packages" in dockerfile else {}
+        )
+        wanted = below | {"dependencies": name}
+        if not all(self._ask("images", "-q", one, missing_is_fine=True) for one in wanted.values()):
             self._forget_dependencies()
-            stage = ["--target", "dependencies", "-t", name, str(REPOSITORY)]
-            self._run("the image's dependencies", *self._build_command(base), *stage)
+            for target, one in wanted.items():
+                stage = ["--target", target, "-t", one, str(self.recipe.tree)]
+                self._run(f"the image's {target}", *self._build_command(base), *stage)
         return name
 
     def save(self, name: str, archive: Path) -> None:
@@ -122,7 +138,7 @@ class _Buildah:
     def _build_command(self, base: Path) -> list[str]:
         # Of the machine's certificates the one file: beside it the package of a JRE writes a store of its own.
         volumes = ["--volume", "/etc/ssl/certs/ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt:ro"]
-        source = ["--build-arg", f"BASE={_base_image(base)}", "-f", str(REPOSITORY / self.recipe.dockerfile)]
+        source = ["--build-arg", f"BASE={_base_image(base)}", "-f", str(self.recipe.tree / self.recipe.dockerfile)]
         return ["build", "--layers", "--network", "host", *volumes, *source]
 
     def _add_base(self, image: str, archive: Path) -> None:
@@ -132,7 +148,7 @@ class _Buildah:
 
     def _forget_dependencies(self) -> None:
         for name in self._ask("images", "--format", "{{.Name}}:{{.Tag}}").splitlines():
-            if name.startswith(f"{self.recipe.stage}:"):
+            if name.startswith((f"{self.recipe.stage}:", f"{self.recipe.stage}-packages:")):
                 self._run("tidying up", "rmi", "--force", name)
         self._run("tidying up", "rmi", "--prune", "--force")
 

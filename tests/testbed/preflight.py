@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,7 @@ _PROGRAMS_OF_PACKAGES = {
     "unshare": "util-linux",
     "/usr/lib/cni/ptp": "containernetworking-plugins",
 }
+BROWSER = "chromium"
 _WAY_OUT = "or set KUBECONFIG to a cluster of your own (kind and the like): then the testbed starts none"
 
 
@@ -180,7 +182,17 @@ def preflight(*, packages: bool = True) -> bool:
 
 def install_packages() -> None:
     """Install the Debian packages that are lacking; says so and does nothing where that is not possible."""
-    lacking = missing_packages()
+    _install(missing_packages(), DEBIAN_PACKAGES)
+
+
+def install_browser() -> bool:
+    """Install the browser that pages are tested in, with 100 MB; whether it is there then."""
+    if shutil.which(BROWSER) is None:
+        _install([Missing(BROWSER, f"make browser (Debian package {BROWSER})")], (BROWSER,))
+    return shutil.which(BROWSER) is not None
+
+
+def _install(lacking: list[Missing], packages: Sequence[str]) -> None:
     if not lacking:
         return
     if shutil.which("apt-get") is None:
@@ -189,12 +201,12 @@ def install_packages() -> None:
         return
     prefix = [] if os.geteuid() == 0 else ["sudo"]
     log = cache_root() / "logs" / "packages.log"
-    say(f"installing Debian packages: {' '.join(DEBIAN_PACKAGES)}")
+    say(f"installing Debian packages: {' '.join(packages)}")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     run_logged("apt-get update", [*prefix, "apt-get", "update"], log, environment=quiet)
     run_logged(
         "apt-get install",
-        [*prefix, "apt-get", "install", "-y", "--no-install-recommends", *DEBIAN_PACKAGES],
+        [*prefix, "apt-get", "install", "-y", "--no-install-recommends", *packages],
         log,
         environment=quiet,
     )

@@ -21,7 +21,7 @@ Object = dict[str, Any]
 OPERATOR = "strimzi-cluster-operator"
 CLUSTER_LABEL = "strimzi.io/cluster"
 ROLL_ANNOTATION = "strimzi.io/manual-rolling-update"
-_READY_SECONDS = 300.0
+_READY_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,11 @@ class StrimziKafka:
     def uids(self) -> dict[int, str]:
         return {node: self.pod(node)["metadata"]["uid"] for node in self.nodes()}
 
+    def uids_of_those_there(self) -> dict[int, str]:
+        """Of the nodes that have a Pod."""
+        found = get("pods", namespace=self.namespace, selector=self.selector)["items"]
+        return {int(p["metadata"]["name"].rpartition("-")[2]): p["metadata"]["uid"] for p in found}
+
     def resource(self, kind: str = "kafka", name: str | None = None) -> Object:
         """The Kafka resource, or another one of Strimzi's."""
         found: Object = json.loads(kubectl("get", kind, name or self.name, "-n", self.namespace, "-o", "json").stdout)
@@ -76,6 +81,25 @@ class StrimziKafka:
         status = found.get("status", {})
         current = status.get("observedGeneration") == found["metadata"]["generation"]
         return current and any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))
+
+    def at_rest(self) -> bool:
+        """Whether every Pod is Ready and has all annotations that its StrimziPodSet has for it."""
+        for pool in self.pools:
+            holder = self.resource("strimzipodset", f"{self.name}-{pool.name}")
+            status = holder.get("status", {})
+            if status.get("readyPods") != status.get("pods") or status.get("currentPods") != status.get("pods"):
+                return False
+            there = self.annotations()
+            for wanted in holder["spec"]["pods"]:
+                name, notes = wanted["metadata"]["name"], wanted["metadata"]["annotations"]
+                if not notes.items() <= there.get(int(name.rpartition("-")[2]), {}).items():
+                    return False
+        return True
+
+    def annotations(self) -> dict[int, dict[str, str]]:
+        """Of the Pods of the nodes that have one."""
+        found = get("pods", namespace=self.namespace, selector=self.selector)["items"]
+        return {int(p["metadata"]["name"].rpartition("-")[2]): p["metadata"].get("annotations", {}) for p in found}
 
     def wait_ready(self, seconds: float = _READY_SECONDS) -> None:
         wait_for(f"Strimzi's {self.name} in {self.namespace}", self.is_ready, seconds, every=1)
@@ -115,6 +139,9 @@ def manifests(folder: Path, namespace: str) -> str:
     kafka = KAFKA_IMAGE.rpartition("-kafka-")[0]
     text = text.replace(f"quay.io/strimzi/kafka:{VERSION}", kafka)
     text = text.replace("namespace: myproject", f"namespace: {namespace}")
+    # A machine that is shared by many makes Java start late.
+    text = text.replace("initialDelaySeconds: 10\n", "initialDelaySeconds: 10\n            timeoutSeconds: 20\n")
+    text = text.replace("              cpu: 1000m\n", "")
     switch = "            - name: STRIMZI_NETWORK_POLICY_GENERATION\n              value: 'false'\n"
     first = "          env:\n            - name: STRIMZI_NAMESPACE\n"
     return text.replace(first, first.replace("env:\n", f"env:\n{switch}"))
@@ -122,9 +149,25 @@ def manifests(folder: Path, namespace: str) -> str:
 
 def make(file: Path, kafka: StrimziKafka) -> None:
     """The cluster of the file's resources, with disks for its pools, once Strimzi says that it is Ready."""
-    apply(_volumes(kafka))
+    make_volumes(kafka)
     kubectl("apply", "-n", kafka.namespace, "-f", str(file))
     kafka.wait_ready()
+
+
+def make_volumes(kafka: StrimziKafka) -> None:
+    """Disks for the nodes of its pools that have none yet."""
+    apply(_volumes(kafka))
+
+
+def unmake(file: Path, kafka: StrimziKafka) -> None:
+    """The cluster alone; Strimzi stays."""
+    kubectl("delete", "-n", kafka.namespace, "-f", str(file), "--ignore-not-found", timeout=180)
+    gone = ("pods", "-n", kafka.namespace, "-l", kafka.selector, "--for=delete", "--timeout=120s")
+    kubectl("wait", *gone, timeout=130)
+    kubectl("delete", "persistentvolumeclaim", "-n", kafka.namespace, "-l", f"{CLUSTER_LABEL}={kafka.name}")
+    for disk in (own_state().disks / kafka.namespace).glob(f"data-0-{kafka.name}-*"):
+        kubectl("delete", "persistentvolume", f"{kafka.namespace}-{disk.name}", "--ignore-not-found")
+        shutil.rmtree(disk, ignore_errors=True)
 
 
 def uninstall(namespace: str) -> None:

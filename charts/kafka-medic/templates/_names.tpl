@@ -18,12 +18,27 @@ app.kubernetes.io/name: {{ include "kafka-medic.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{/* Of (root, component). */}}
 {{- define "kafka-medic.labels" -}}
+{{- with .root -}}
 {{ include "kafka-medic.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: kafka-medic
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- range $key, $value := .Values.commonLabels }}
+{{ $key }}: {{ $value | quote }}
+{{- end }}
+{{- end }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{/* Of Pods that are no operator: the selectors of Deployment, Service and PodDisruptionBudget must not take them in. */}}
+{{- define "kafka-medic.checkLabels" -}}
+app.kubernetes.io/name: {{ include "kafka-medic.name" . }}-check
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/part-of: kafka-medic
+app.kubernetes.io/component: check
 {{- end -}}
 
 {{- define "kafka-medic.serviceAccountName" -}}
@@ -97,4 +112,23 @@ capabilities:
   resources: [kafkas]
   verbs: [patch]
 {{- end }}
+{{- end -}}
+
+{{/*
+Helm looks up every kind of a release before it creates anything, and so refuses Playbooks beside the definition of the kind.
+The first install therefore creates Playbooks in hooks, after the definitions are served. Their annotations make them part of
+the release at the next upgrade, when the kind is there. Empty: the kind is there, or somebody else sees to it.
+*/}}
+{{- define "kafka-medic.firstInstall" -}}
+{{- if and .Values.crds.enabled (not (.Capabilities.APIVersions.Has "kafkamedic.dev/v1alpha1/Playbook")) -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- define "kafka-medic.adoptedHook" -}}
+meta.helm.sh/release-name: {{ .Release.Name }}
+meta.helm.sh/release-namespace: {{ .Release.Namespace }}
+helm.sh/hook: post-install
+helm.sh/hook-weight: "1"
+helm.sh/hook-delete-policy: before-hook-creation
 {{- end -}}

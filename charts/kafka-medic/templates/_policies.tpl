@@ -188,7 +188,7 @@ rights:
       - apiGroups: [kafka.strimzi.io]
         apiVersions: ["*"]
         operations: [UPDATE]
-        resources: [kafkas]
+        resources: [kafkas, kafkatopics]
       - apiGroups: [coordination.k8s.io]
         apiVersions: ["*"]
         operations: [CREATE, UPDATE]
@@ -201,6 +201,10 @@ rights:
       expression: object.metadata.?annotations.orValue({})
     - name: oldAnnotations
       expression: "request.operation == 'UPDATE' ? oldObject.metadata.?annotations.orValue({}) : {}"
+    - name: topic
+      expression: "request.resource.resource == 'kafkatopics' ? object.?spec.orValue({}) : {}"
+    - name: oldTopic
+      expression: "request.resource.resource == 'kafkatopics' ? oldObject.?spec.orValue({}) : {}"
   validations:
     - expression: >-
         request.resource.resource != 'leases' || object.metadata.name.startsWith('kafka-medic-')
@@ -248,6 +252,32 @@ rights:
         && variables.annotations[k] == variables.oldAnnotations[k])
         && variables.oldAnnotations.all(k, k == 'kafkamedic.dev/restart-asked-for' || k in variables.annotations)
       message: the operator may change nothing of a Kafka resource but the annotation kafkamedic.dev/restart-asked-for
+      reason: Forbidden
+    - expression: >-
+        request.resource.resource != 'kafkatopics'
+        || object.metadata.?labels == oldObject.metadata.?labels
+        && object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences
+        && object.metadata.?finalizers == oldObject.metadata.?finalizers
+        && variables.annotations.all(k, k == 'strimzi.io/pause-reconciliation' || k in variables.oldAnnotations
+        && variables.annotations[k] == variables.oldAnnotations[k])
+        && variables.oldAnnotations.all(k, k == 'strimzi.io/pause-reconciliation' || k in variables.annotations)
+        && variables.annotations[?'strimzi.io/pause-reconciliation'].orValue('true') == 'true'
+        && variables.topic.all(k, k in ['replicas', 'config'] || k in variables.oldTopic
+        && variables.topic[k] == variables.oldTopic[k])
+        && variables.oldTopic.all(k, k in variables.topic)
+        && variables.topic.?config.orValue({}).all(k, k == 'min.insync.replicas'
+        || k in variables.oldTopic.?config.orValue({})
+        && variables.topic.config[k] == variables.oldTopic.config[k])
+        && variables.oldTopic.?config.orValue({}).all(k, k in variables.topic.?config.orValue({}))
+      message: >-
+        the operator may change nothing of a KafkaTopic but the annotation strimzi.io/pause-reconciliation, to true or
+        away, spec.replicas, and min.insync.replicas in spec.config
+      reason: Forbidden
+    - expression: >-
+        request.resource.resource != 'kafkatopics'
+        || int(variables.topic.?replicas.orValue(0)) >= int(variables.oldTopic.?replicas.orValue(0))
+        && string(variables.topic.?config[?'min.insync.replicas'].orValue(1)).matches('^[1-9][0-9]?$')
+      message: the operator may not lower spec.replicas of a KafkaTopic, nor set min.insync.replicas to anything but a small number
       reason: Forbidden
 # Who may ask for which playbook, with which parameters: the verb use on playbooks, and on playbooks/PARAMETER.
 uses:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka_medic.actuate.elect import elect
 from kafka_medic.actuate.offsets import set_offsets
+from kafka_medic.actuate.owners import OwnerWrites, edit_owners, pause_owners, resume_owners
 from kafka_medic.actuate.reassign import reassign, reorder
 from kafka_medic.actuate.rescue import rescue
 from kafka_medic.actuate.resign import ControllerWrites, resign
@@ -19,13 +20,16 @@ from kafka_medic.clients.ports import Kafka, MaySend
 from kafka_medic.playbook.effects import (
     CallOffRestarts,
     ChangeSettings,
+    EditObjects,
     ElectPreferred,
     Intent,
+    PauseObjects,
     Reassign,
     Reorder,
     RescueRecords,
     ResignController,
     RestartPod,
+    ResumeObjects,
     ScaleWorkload,
     SetOffsets,
 )
@@ -38,6 +42,7 @@ class KubernetesWrites:
     pods: PodWrites
     strimzi: AskedPods
     workloads: WorkloadWrites
+    owners: OwnerWrites
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,9 @@ EFFECTS: Mapping[type[Intent], Callable[[Reach, Any], None]] = {
     ResignController: lambda to, intent: resign(to.ensemble, intent),
     SetOffsets: lambda to, intent: set_offsets(to.kafka, intent, to.ask),
     ScaleWorkload: lambda to, intent: scale(to.kubernetes.workloads, intent),
+    PauseObjects: lambda to, intent: pause_owners(to.kubernetes.owners, intent, to.ask),
+    EditObjects: lambda to, intent: edit_owners(to.kubernetes.owners, intent, to.ask),
+    ResumeObjects: lambda to, intent: resume_owners(to.kubernetes.owners, intent, to.ask),
 }
 """By intent: what carries it out. A test holds it to every intent that there is."""
 

@@ -8,27 +8,10 @@ from typing import Any
 
 from kafka_medic.cli.command_config import CommandConfig, Held, read_command_config
 from kafka_medic.cli.documents import read_cluster
-from kafka_medic.cli.exits import UnusableInputError
+from kafka_medic.cli.exits import NoAnswerError, UnusableInputError
+from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
-
-
-def add_options(parser: argparse.ArgumentParser) -> Any:
-    """Answers the group of which one is required."""
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="brokers to start from")
-    where.add_argument("--cluster", metavar="FILE", help="a KafkaCluster that says where and how to connect")
-    parser.add_argument("--zookeeper", metavar="HOST:PORT,...", help="the ensemble, for a cluster that has one")
-    parser.add_argument(
-        "--command-config",
-        metavar="FILE",
-        help="security settings in the properties format of Kafka's own tools, certificates as PEM",
-    )
-    parser.add_argument("--name", default="cluster", help="what to call the cluster (default: cluster)")
-    parser.add_argument(
-        "--secrets-dir", type=Path, metavar="DIR", help="a Secret NAME with KEY is the file DIR/NAME/KEY"
-    )
-    return where
 
 
 def described(args: argparse.Namespace) -> tuple[KafkaCluster, Path | Held | None, str]:
@@ -69,3 +52,13 @@ def _cluster_of(args: argparse.Namespace, config: CommandConfig | None) -> Kafka
         if first.path.startswith("spec.security"):
             where = f"{args.command_config}: {first.path.removeprefix('spec.')}"
         raise UnusableInputError(where, first.message, first.way_out) from None
+
+
+def unanswered(snapshot: Snapshot, cluster: KafkaCluster) -> NoAnswerError | None:
+    """What is said, once and with the addresses, where no broker answered."""
+    kafka = next((s for s in snapshot.sources if s.name == "kafka"), None)
+    if snapshot.cluster.id is not None or snapshot.brokers is not None or kafka is None or kafka.known:
+        return None
+    servers = cluster.spec.bootstrap_servers or "the Kafka resource's addresses"
+    way_out = "check the address, that a broker listens there, and the security settings (--command-config)"
+    return NoAnswerError(f"Kafka at {servers} did not answer: {kafka.error or 'no reason given'}", way_out)

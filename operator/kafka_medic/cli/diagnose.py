@@ -16,33 +16,6 @@ from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.memory import DetectorMemory, remember
 
-_EXAMPLES = """\
-examples:
-  kafka-medic snapshot --bootstrap-servers kafka:9092 -o json > now.json
-  kafka-medic diagnose --snapshot now.json
-  kafka-medic diagnose --snapshot now.json --previous before.json -o json
-  kafka-medic diagnose --snapshot - --cluster kafkacluster.yaml < now.json
-
-A finding is Pending until it has lasted as long as its kind needs; with --previous, one that both snapshots show has
-lasted since the earlier one, and logs that became shorter (LogEndRegressed) and groups that stand still (ClientStalled)
-are told from the difference. Exit code 0 whatever is found, 4 for input that cannot be used.
-"""
-
-
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "diagnose",
-        help="name what is wrong in a snapshot",
-        description="Name what is wrong in a snapshot, with the evidence and the playbook that treats it.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--snapshot", required=True, metavar="FILE", help="a saved snapshot; - is standard input")
-    parser.add_argument("--previous", metavar="FILE", help="an earlier snapshot of the same cluster")
-    parser.add_argument("--cluster", metavar="FILE", help="a KafkaCluster, for what is expected (default: factor 3)")
-    parser.add_argument("-o", "--output", choices=output.FORMATS, default="table", help="default: table")
-    parser.set_defaults(run=run)
-
 
 def run(args: argparse.Namespace) -> int:
     if args.snapshot == args.previous == "-":

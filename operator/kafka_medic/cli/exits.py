@@ -1,23 +1,22 @@
-"""What the command's exit codes mean."""
+"""The command's exit codes, one set for every subcommand."""
 
 from __future__ import annotations
 
 from kafka_medic.resources.vocabulary import Verdict
 
-OK = 0
-REFUSED = 1
-"""`remediation`: nothing was written, because somebody who may said no, or because it would not count."""
-ENDED_OTHERWISE = 2
-"""`remediation --watch`: the run has ended, and not as Succeeded."""
-NO_ANSWER = 3
-"""`remediation`: the API server does not answer; `offsets`: the cluster does not."""
-UNUSABLE_INPUT = 4
-UNUSABLE_PLAN = 2
-"""`plan`: any input that cannot be planned."""
-INTERRUPTED = 130
-"""As shells have it: 128 + SIGINT."""
+OK, REFUSED, NOT_YET, NO_ANSWER, UNUSABLE_INPUT, INTERRUPTED = 0, 1, 2, 3, 4, 130
+MEANINGS = {
+    OK: "done, or the guards say Allow",
+    REFUSED: "refused: the guards say Deny, a right is missing, or a plan fails its check",
+    NOT_YET: "not now: the guards say Wait, or with --watch the run did not end as Succeeded",
+    NO_ANSWER: "unknown: the API server or Kafka did not answer, or the guards say Unknown",
+    UNUSABLE_INPUT: "wrong usage, or input that cannot be used",
+    INTERRUPTED: "interrupted (Ctrl-C)",
+}
+EPILOG = "exit codes:\n" + "".join(f"  {code:<4} {meaning}\n" for code, meaning in MEANINGS.items())
+"""What the --help of every subcommand ends with."""
 
-OF_VERDICT = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.WAIT: 2, Verdict.UNKNOWN: 3}
+OF_VERDICT = {Verdict.ALLOW: OK, Verdict.DENY: REFUSED, Verdict.WAIT: NOT_YET, Verdict.UNKNOWN: NO_ANSWER}
 
 
 class UnusableInputError(Exception):
@@ -35,4 +34,7 @@ class RefusedError(Exception):
 
 
 class NoAnswerError(Exception):
-    """Whoever had to be asked did not answer, so that nothing is known and nothing was done by what follows."""
+    """The API server or Kafka did not answer: nothing is known, and nothing was done by what follows."""
+
+    def __init__(self, why: str, way_out: str = "") -> None:
+        super().__init__(why + (f"\n  {way_out}" if way_out else ""))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 _OBEYED = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]")
 """Control characters, marks that turn the direction of writing, and breaks of lines that are no line feed."""
-_COLOUR = re.compile("\\x1b\\[[0-9]{1,2}m")
+_COLOUR = re.compile("\\x1b\\[([0-9]{1,2}(?:;[0-9]{1,2})*)m")
 FORMATS = ("table", "json", "yaml")
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "grey": "90", "bold": "1"}
 _OF_WORD = {
@@ -53,10 +55,10 @@ def put(text: str) -> None:
 def disarmed(text: str) -> str:
     """Whatever is written passes here: what a terminal obeys is escaped, but for the colours of `paint`. What a cluster
     calls its topics may be no valid text either."""
-    ours = {f"\033[{code}m" for code in (*_COLOURS.values(), "0")}
+    ours = {*_COLOURS.values(), "0"}
     parts, end = [], 0
     for found in _COLOUR.finditer(text):
-        if found[0] in ours:
+        if ours.issuperset(found[1].split(";")):
             parts += [_escaped(text[end : found.start()]), found[0]]
             end = found.end()
     parts.append(_escaped(text[end:]))
@@ -85,10 +87,14 @@ def note_unknown(snapshot: Snapshot) -> None:
             note(f"{source.name} is not known: {source.error or 'no reason given'}")
 
 
+def coloured(stream: TextIO) -> bool:
+    """Whether it is a terminal that people want colours on (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
-    """Coloured on a terminal only, and not with NO_COLOR (https://no-color.org)."""
-    out = stream or sys.stdout
-    if not out.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    """Coloured where `coloured`."""
+    if not coloured(stream or sys.stdout):
         return text
     return f"\033[{_COLOURS[colour]}m{text}\033[0m"
 
@@ -99,12 +105,47 @@ def word(text: str, width: int = 0) -> str:
     return paint(text.ljust(width), colour) if colour else text.ljust(width)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell; the last one is not padded. Cells are shown, not obeyed."""
+def counted(number: int, one: str) -> str:
+    """`1 wave`, `1,234 waves`."""
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str] = ()) -> str:
+    """Columns as wide as their widest cell; the last one is not padded. Cells are shown, not obeyed. `optional`: what
+    is left out, in this order, as long as the table is wider than the terminal."""
     rows = [[printable(cell) for cell in row] for row in rows]
+    kept = _fitting(header, rows, optional)
+    header, rows = [header[i] for i in kept], [[row[i] for i in kept] for row in rows]
     widths = [max(len(line[i]) for line in (header, *rows)) for i in range(len(header))]
     lines = [paint("  ".join(h.ljust(w) for h, w in zip(header, widths, strict=True)).rstrip(), "bold")]
     for row in rows:
         cells = [word(cell, width) for cell, width in zip(row, widths, strict=True)]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines) + "\n"
+
+
+def _fitting(header: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str]) -> list[int]:
+    kept = list(range(len(header)))
+    room = columns(sys.stdout) if optional else None
+    if room is None:
+        return kept
+    widths = [max(len(line[i]) for line in (header, *rows)) + 2 for i in kept]
+    for name in optional:
+        if sum(widths[i] for i in kept) - 2 > room and name in header:
+            kept.remove(header.index(name))
+    return kept
+
+
+def folded(text: str, indent: int) -> list[str]:
+    """The text in lines that fit the terminal, where each is indented by so much. What is no terminal folds nothing."""
+    room = columns(sys.stdout)
+    if room is None or len(text) + indent <= room:
+        return [text]
+    kept = text[: len(text) - len(text.lstrip(" "))]
+    lines = textwrap.wrap(text, max(room - indent, 20), break_long_words=False, break_on_hyphens=False)
+    return [f"{kept}{lines[0]}", *lines[1:]] if lines else [text]
+
+
+def columns(stream: TextIO) -> int | None:
+    """The width of the terminal; None where the stream is none."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None

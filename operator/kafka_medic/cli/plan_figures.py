@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from kafka_medic.cli import output
 from kafka_medic.plan.estimate import Estimate
-from kafka_medic.plan.model import PREFERRED_ORDER, Fullest, Spread, Summary
+from kafka_medic.plan.model import Fullest, Spread, Summary
+from kafka_medic.report.units import bytes_text
 
 __all__ = ["figures"]
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def figures(summary: Summary, cost: Estimate, done: str) -> str:
@@ -44,7 +43,7 @@ def _without_order(summary: Summary) -> list[tuple[str, str, str]]:
     reassigned = summary.leaders_reassigned
     if reassigned is None or not summary.reordered:
         return []
-    return [(f"  before {PREFERRED_ORDER}", f"{reassigned.min:,} to {reassigned.max:,}", "")]
+    return [(f"  before {summary.order_name}", f"{reassigned.min:,} to {reassigned.max:,}", "")]
 
 
 def _spread(spread: Spread) -> tuple[str, str]:
@@ -52,10 +51,7 @@ def _spread(spread: Spread) -> tuple[str, str]:
 
 
 def _bytes(cost: Estimate) -> str:
-    amount, unit = float(cost.bytes_total), 0
-    while amount >= 1024 and unit < len(_UNITS) - 1:
-        amount, unit = amount / 1024, unit + 1
-    size = f"{amount:.1f} {_UNITS[unit]}" if unit else f"{cost.bytes_total} B"
+    size = bytes_text(cost.bytes_total)
     return f"{size} and {cost.unknown:,} partitions of unknown size" if cost.unknown else size
 
 

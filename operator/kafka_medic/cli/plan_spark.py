@@ -4,32 +4,40 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
 from kafka_medic.cli import output
+from kafka_medic.cli.plan_arguments import LARGEST_LOCAL, MASTER, REMOTE
 from kafka_medic.cli.plan_check import refuse_broken
+from kafka_medic.cli.plan_report import about_plan
+from kafka_medic.cli.progress import Step, animated
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.broker import Broker
 from kafka_medic.plan.estimate import Estimate
 from kafka_medic.plan.files.artifact import (
+    LEFT_OUT,
     PLAN,
     REASSIGNMENT,
     plan_batches,
     plan_directory,
     reordered,
+    write_left_out,
     write_reassignment,
     write_summary,
 )
 from kafka_medic.plan.files.inputs import InputError, is_parquet, parquet_rows, read_partitions
+from kafka_medic.plan.files.partition_columns import listed_of_batches
 from kafka_medic.plan.files.report_data import ReportData
 from kafka_medic.plan.model import PREFERRED_ORDER, Summary
 from kafka_medic.plan.relocation import Question as Moving
@@ -40,68 +48,9 @@ from kafka_medic.plan.wanted import Wanted
 if TYPE_CHECKING:
     from kafka_medic.plan.spark.read_back import ReadBack
 
-__all__ = [
-    "LARGEST_LOCAL",
-    "LARGEST_REASSIGNMENT",
-    "MASTER",
-    "REMOTE",
-    "add_engine",
-    "on_spark",
-    "spark_settings",
-    "table_at",
-    "verified_on_spark",
-]
-
-LARGEST_LOCAL = 4_000_000
-"""Partitions up to which `auto` plans in this process: 0.8 GB of memory for each million."""
 LARGEST_REASSIGNMENT = 2_000_000
 """Partitions of a Spark plan up to which reassignment.json is written; Kafka takes 10,000 of them in one request."""
-MASTER, REMOTE = "KAFKA_MEDIC_SPARK_MASTER", "KAFKA_MEDIC_SPARK_REMOTE"
-"""Environment: where Spark is unless the command line names it. The chart's planner has one of them."""
-PROGRESS_SECONDS = 5.0
-
-
-def table_at(text: str) -> Path | str:
-    """The value of an option that takes a file, or what only Spark reads: an address, or table:NAME."""
-    return text if is_address(text) else Path(text)
-
-
-def add_engine(parser: argparse.ArgumentParser, *, writes: bool = True) -> None:
-    """The options that say where a plan is made, and of which tables. writes: it is written."""
-    spark = parser.add_argument_group(
-        "Spark", "Partitions may then be an address (s3a://..., hdfs://...) or table:NAME, a table of a catalog."
-    )
-    spark.add_argument(
-        "--engine", choices=("auto", "local", "spark"), default="auto",
-        help="local plans in this process, spark on Spark; auto (default) takes spark for what only Spark reads and, "
-        f"where it is installed, for Parquet of more than {LARGEST_LOCAL:,} partitions",
-    )  # fmt: skip
-    where = spark.add_mutually_exclusive_group()
-    where.add_argument(
-        "--spark-master", metavar="URL", help=f"local[N], spark://..., k8s://... (default ${MASTER}, else local[*])"
-    )
-    where.add_argument(
-        "--spark-remote", metavar="URL", help=f"a Spark Connect server, sc://HOST:PORT (default ${REMOTE})"
-    )
-    spark.add_argument(
-        "--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="Spark's own settings (repeat it)"
-    )
-    spark.add_argument("--format", metavar="NAME", help="of the partitions, as Spark knows it (default parquet)")
-    spark.add_argument(
-        "--option", action="append", default=[], metavar="KEY=VALUE", help="an option of that format (repeat it)"
-    )
-    spark.add_argument(
-        "--where", metavar="SQL", help="the rows that are meant, as in \"cluster = 'a' AND day = '2026-01-31'\""
-    )
-    if writes:
-        spark.add_argument(
-            "--plan-to", metavar="PLACE", help="an address or table:NAME, not there yet, for the plan's rows "
-            "(default: plan.parquet in the output, which every executor has to see)",
-        )  # fmt: skip
-    spark.add_argument("--plan-format", metavar="NAME", help="of that place (default parquet; a table's own)")
-    spark.add_argument(
-        "--plan-option", action="append", default=[], metavar="KEY=VALUE", help="an option of that format (repeat it)"
-    )
+PROGRESS_SECONDS, DRAWN_SECONDS = 5.0, 0.5
 
 
 def on_spark(
@@ -116,35 +65,44 @@ def on_spark(
     # Imported here: what is planned in this process does not wait for it.
     from kafka_medic.plan.spark.question import Question  # noqa: PLC0415
 
-    if allowed.limited:
-        raise SparkError("--max-moves and the other limits hold in one process alone: add --engine local")
     question = Question(brokers, ask, by_bytes=getattr(args, "balance", "") == "bytes", allowed=allowed)
     settings = spark_settings(args)
-    with plan_directory(args.output.absolute()) as work, tempfile.TemporaryDirectory(dir=work) as own:
+    with (
+        plan_directory(args.output.absolute(), overwrite=args.overwrite) as work,
+        tempfile.TemporaryDirectory(dir=work) as own,
+    ):
         source, small = _source(args, Path(own)), _rows(args)
         target = _target(args, work)
-        with session(*_where(args), settings, small=small) as spark, _progress(spark) as say:
+        with (
+            session(*_where(args), settings, small=small) as spark,
+            _progress(spark, args) as say,
+        ):
             if address := page(spark):
                 output.note(f"Spark's page: {address}")
             from kafka_medic.plan.spark.engine import plan_spark  # noqa: PLC0415
 
-            done = plan_spark(spark, source, question, target, say)
+            done = plan_spark(spark, source, question, target, say, partial(write_left_out, work))
             if starts_slowly(*_where(args)):
                 say("keeping Spark's classes, so that it starts faster from now on (this happens once)")
         refuse_broken(done.problems)
-        summary = replace(done.summary, seconds=round(time.monotonic() - began, 3))
-        files = ["summary.json", "report.html"]
-        if args.plan_to is None:
-            files.insert(0, PLAN)
-            if summary.partitions <= LARGEST_REASSIGNMENT:
-                files.insert(0, REASSIGNMENT)
-                write_reassignment(work / REASSIGNMENT, plan_batches(work / PLAN))
-                if summary.reordered:
-                    write_reassignment(work / PREFERRED_ORDER, map(reordered, plan_batches(work / PLAN)))
+        for_kafka = args.plan_to is None and done.summary.partitions <= LARGEST_REASSIGNMENT
+        summary = replace(done.summary, order_file=for_kafka, seconds=round(time.monotonic() - began, 3))
+        files = [*([PLAN] if args.plan_to is None else []), "summary.json", "report.html"]
+        if for_kafka:
+            files.insert(0, REASSIGNMENT)
+            write_reassignment(work / REASSIGNMENT, plan_batches(work / PLAN))
+            if summary.reordered:
+                write_reassignment(work / PREFERRED_ORDER, map(reordered, plan_batches(work / PLAN)))
+        if any(summary.left_out.values()):
+            files.append(LEFT_OUT)
         waves, details = done.details.waves, done.details
+        listed = None
+        if args.plan_to is None:
+            listed = listed_of_batches(plan_batches(work / PLAN), summary.partitions)
         report = ReportData(
             question.standing, summary, done.replicas, done.leaders, *done.waves, waves.moved, waves.busiest,
-            details.topics, args.throttle, title, uncounted=details.uncounted,
+            details.topics, args.throttle, title, uncounted=details.uncounted, sizes_unknown=done.unknown,
+            listed=listed, about=about_plan(args.partitions),
         )  # fmt: skip
         write_summary(work, report, png=args.png)
     output.note(f"wrote {', '.join(files)} to {args.output}" + (f", the plan to {target}" if args.plan_to else ""))
@@ -158,15 +116,16 @@ def verified_on_spark(args: argparse.Namespace, brokers: tuple[Broker, ...], ask
     # Imported here: what is checked in this process does not wait for it.
     from kafka_medic.plan.spark.question import Question  # noqa: PLC0415
 
-    if allowed.limited:
-        raise SparkError("--max-moves and the other limits hold in one process alone: add --engine local")
     question = Question(brokers, ask, allowed=allowed)
     settings = spark_settings(args)
     options = dict(_pair("--plan-option", text) for text in args.plan_option)
     stored = args.plan if isinstance(args.plan, str) else args.plan.absolute().as_uri()
     with tempfile.TemporaryDirectory() as own:
         source = _source(args, Path(own))
-        with session(*_where(args), settings, small=_rows(args)) as spark, _progress(spark) as say:
+        with (
+            session(*_where(args), settings, small=_rows(args)) as spark,
+            _progress(spark, args) as say,
+        ):
             from kafka_medic.plan.spark.engine import BLOCK_ROWS  # noqa: PLC0415
             from kafka_medic.plan.spark.read_back import verify_on_spark  # noqa: PLC0415
 
@@ -231,21 +190,28 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _progress(spark: Any) -> Iterator[Any]:
-    """A function that hears which pass begins; meanwhile a line on standard error names the pass and its tasks."""
+def _progress(spark: Any, args: argparse.Namespace) -> Iterator[Any]:
+    """A function that hears which pass begins. Meanwhile standard error names the pass and its tasks: in one line on a
+    terminal, else in lines of their own."""
     began, ended = time.monotonic(), threading.Event()
     current = [""]
+    drawn: Step | None = getattr(args, "step", None) if animated(sys.stderr) else None
 
     def say(name: str) -> None:
         current[0] = name
-        output.note(f"{time.monotonic() - began:.0f} s: {name}")
+        if drawn is not None:
+            drawn(name)
+        else:
+            output.note(f"{time.monotonic() - began:.0f} s: {name}")
 
     def watch() -> None:
         last = ""
-        while not ended.wait(PROGRESS_SECONDS):
+        while not ended.wait(DRAWN_SECONDS if drawn is not None else PROGRESS_SECONDS):
             done = tasks(spark)
+            if done and drawn is not None:
+                drawn(current[0], *done)
             line = f"{current[0]}: {done[0]:,} of {done[1]:,} tasks" if done else ""
-            if line and line != last:
+            if line and line != last and drawn is None:
                 output.note(f"{time.monotonic() - began:.0f} s: {line}")
                 last = line
 

@@ -6,12 +6,13 @@ import argparse
 from collections import Counter
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from kafka_medic.cli import exits, output
 from kafka_medic.cli.command_config import Held
-from kafka_medic.cli.connecting import add_options, described
+from kafka_medic.cli.connecting import described, unanswered
 from kafka_medic.cli.exits import UnusableInputError
+from kafka_medic.cli.progress import working
+from kafka_medic.cli.snapshot_arguments import PARQUET
 from kafka_medic.cluster.document import timestamp, to_document
 from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import Broker, Mode, Snapshot, View
@@ -19,45 +20,9 @@ from kafka_medic.diagnose.columns import read_partitions
 from kafka_medic.resources.kafkacluster import KafkaCluster
 
 UNKNOWN = "not known"
-PARQUET = "parquet"
 WRITER = "kafka-medic snapshot"
 """Whose clock a history's times are. A job that runs on another machine each day has one clock all the same: the
 network's."""
-_EXAMPLES = """\
-examples:
-  kafka-medic snapshot --bootstrap-servers kafka-0:9092,kafka-1:9092 -o json > now.json
-  kafka-medic snapshot --bootstrap-servers kafka:9092 --zookeeper zk:2181/kafka -o json
-  kafka-medic snapshot --bootstrap-servers kafka:9093 --command-config client.properties -o json
-  kafka-medic snapshot --cluster kafkacluster.yaml --secrets-dir ./secrets -o yaml
-
-  kafka-medic snapshot --bootstrap-servers kafka:9092 --name payments -o parquet --append history/
-
-  kafka-medic snapshot --schema > snapshot.schema.json
-
-What could not be read is null, and its source says why. Every broker is asked for its whole view. Which consumer groups
-are read is spec.probes.consumerGroups of --cluster; without it all are. Exit code 0 when
-a snapshot was taken, 4 when none could be.
-"""
-
-
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "snapshot",
-        help="observe a cluster once",
-        description="Observe a cluster once. Only reads; needs no Kubernetes.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    where = add_options(parser)
-    where.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json, and observe nothing")
-    parser.add_argument(
-        "-o", "--output", choices=(*output.FORMATS, PARQUET), default="table",
-        help="default: table; parquet appends to a history, with --append",
-    )  # fmt: skip
-    parser.add_argument(
-        "--append", type=Path, metavar="DIR", help="the history that -o parquet appends to, for `kafka-medic fleet`"
-    )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,14 +31,20 @@ def run(args: argparse.Namespace) -> int:
         return exits.OK
     if (args.output == PARQUET) != (args.append is not None):
         raise UnusableInputError("-o parquet", "goes with --append DIR, and --append with -o parquet")
-    snapshot = _take(*described(args))
-    output.note_unknown(snapshot)
-    if args.append is not None:
+    cluster, secrets, where = described(args)
+    with working(f"observing {cluster.name}"):
+        snapshot = _take(cluster, secrets, where)
+    nobody = unanswered(snapshot, cluster)
+    if nobody is None and (args.output != "table" or args.append is not None):
+        output.note_unknown(snapshot)  # the table has the reasons itself
+    if args.append is not None and nobody is None:
         return _append(snapshot, args.append)
-    if args.output == "table":
-        output.put(_readable(snapshot))
-    else:
+    if args.output not in ("table", PARQUET):
         output.write(to_document(snapshot), args.output)
+    elif nobody is None:
+        output.put(_readable(snapshot))
+    if nobody is not None:
+        raise nobody
     return exits.OK
 
 

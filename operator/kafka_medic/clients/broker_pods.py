@@ -10,7 +10,7 @@ from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
 from kafka_medic.resources.kafkacluster import STRIMZI_CLUSTER, STRIMZI_ROLL
 
 ASKED_FOR = "kafkamedic.dev/restart-asked-for"
-"""Annotation of a Kafka resource: the uid of the Pod that Strimzi was last asked to restart. Any change of the resource
+"""Annotation that a Kafka resource gets for a moment: the uid of the Pod that Strimzi is asked to restart. Any change
 makes Strimzi reconcile at once, instead of at its timer's turn (STRIMZI_FULL_RECONCILIATION_INTERVAL_MS, 2 minutes)."""
 
 
@@ -48,7 +48,8 @@ class StrimziPods:
             version = owner["apiVersion"].rpartition("/")[2]
             path = f"/apis/kafka.strimzi.io/{version}/namespaces/{self._namespace}/kafkas/{cluster}"
             with suppress(ApiFailure):  # without it the restart comes later
-                self._api.merge(path, {"metadata": {"annotations": {ASKED_FOR: uid}}})
+                for note in (uid, None):  # Strimzi has heard of it, and nothing stays behind
+                    self._api.merge(path, {"metadata": {"annotations": {ASKED_FOR: note}}})
 
     def keep_pod(self, name: str, uid: str) -> None:
         self._annotate(name, uid, None)

@@ -33,8 +33,9 @@ CONTROLLERS = 2
 
 
 async def identify(client: Any, claimed: int, pod: PodAddress, ids: Sequence[int], seconds: float) -> int:
-    """The id that answers there. `claimed`: the id that the Pod is said to have. Raises what kept it from answering."""
-    if await _over_the_link(client, claimed, pod.ip, seconds):
+    """The id that answers there. `claimed`: the id that the Pod is said to have, below 0 where nothing says it. Raises
+    what kept it from answering."""
+    if claimed >= 0 and await _over_the_link(client, claimed, pod.ip, seconds):
         return claimed
     end = time.monotonic() + TRY_SECONDS
     pending = [
@@ -93,7 +94,7 @@ async def _ask(client: Any, address: Address, host: str, claimed: int, ids: Sequ
 
 
 async def _own_id(connection: Any, claimed: int, ids: Sequence[int], end: float) -> int:
-    for part in ([claimed], [i for i in ids if i != claimed]):
+    for part in ([claimed] if claimed >= 0 else [], [i for i in ids if i != claimed]):
         answer = await connection.send_request(identity_request(part), _left(end)) if part else None
         for result in answer.results if answer is not None else ():
             if result.error_code == 0:

@@ -62,6 +62,9 @@ def answered_within(seconds: float) -> Iterator[None]:
         _AT_MOST.reset(before)
 
 
+WRITER, PERSONS = "kafka-medic/1", "kubectl-kafka-medic/1"
+
+
 class KubernetesApi:
     """Blocking access with a deadline per call. Thread-safe."""
 
@@ -78,6 +81,8 @@ class KubernetesApi:
             configuration = client.Configuration.get_default_copy()
             configuration.retries = urllib3.Retry(total=False) if once else TRIES
             connected = client.ApiClient(configuration)
+        # The API server names the writer of a field after what comes before the slash (metadata.managedFields).
+        connected.user_agent = WRITER
         self._client = connected
         self._timeout = timeout_seconds
         self._lock = threading.Lock()
@@ -107,7 +112,11 @@ class KubernetesApi:
             raise KubeconfigError(f"cannot be used: {problem.strerror or type(problem).__name__}") from None
         except (AttributeError, LookupError, TypeError, ValueError) as problem:
             raise KubeconfigError(f"is not a kubeconfig ({type(problem).__name__})") from None
-        return cls(timeout_seconds, client.ApiClient(configuration)), str(namespace)
+        if not configuration.verify_ssl:  # the kubeconfig says so; a warning at each request would say it again
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+        made = cls(timeout_seconds, client.ApiClient(configuration))
+        made._client.user_agent = PERSONS
+        return made, str(namespace)
 
     def addresses(self) -> frozenset[str]:
         """Of the API server, as this client reaches it; empty where its name cannot be resolved."""
@@ -185,7 +194,8 @@ class KubernetesApi:
         except ApiException as problem:
             raise ApiFailure(problem.status or 0, str(problem.reason)) from None
         except (urllib3.exceptions.HTTPError, OSError) as problem:
-            raise ApiFailure(0, f"{type(problem).__name__}: {problem}") from None
+            host = self._client.configuration.host
+            raise ApiFailure(0, f"the API server at {host} did not answer: {_reason(problem)}") from None
         try:
             data = json.loads(content)
         except ValueError:
@@ -195,6 +205,19 @@ class KubernetesApi:
         if not 200 <= status < 300:
             raise ApiFailure(status, str(data.get("message") or data)[:1000])
         return data
+
+
+def _reason(problem: Exception) -> str:
+    """Of a request without an answer, in the words that a person searches for: urllib3 wraps them twice."""
+    inner = getattr(problem, "reason", None)
+    if isinstance(problem, urllib3.exceptions.MaxRetryError) and inner is not None:
+        return _reason(inner)
+    cause = problem.__cause__ or problem.__context__
+    if isinstance(problem, urllib3.exceptions.HTTPError) and isinstance(cause, OSError):
+        problem = cause
+    if isinstance(problem, TimeoutError | urllib3.exceptions.TimeoutError):
+        return "no answer in time"
+    return getattr(problem, "strerror", None) or f"{type(problem).__name__}: {problem}"
 
 
 def custom_path(plural: str, namespace: str | None = None, name: str | None = None, sub: str | None = None) -> str:

@@ -229,8 +229,8 @@ class KafkaReads(Protocol):
 
     def identities(self, pods: Mapping[int, PodAddress], ids: Sequence[int]) -> Mapping[int, int | ReadFailed]:
         """Which broker or KRaft controller answers at the own address of each Pod; the key is the id that the Pod is
-        said to have. `ids`: all there are. One that answers has shown that it is that one. Takes a short time at most,
-        and a Pod that does not answer fails alone."""
+        said to have, or a number below 0 where nothing says it. `ids`: all there are. One that answers has shown that
+        it is that one. Takes a short time at most, and a Pod that does not answer fails alone."""
 
     def reassignments(self) -> Mapping[TopicPartition, Reassignment]: ...
 

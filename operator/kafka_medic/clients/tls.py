@@ -13,6 +13,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +25,8 @@ _ENDS = ("-----BEGIN", "PRIVATE KEY-----")
 _EXPIRED = {10}
 _OTHER_HOST = {62, 64}
 _UNTRUSTED = {2, 7, 18, 19, 20, 21}
+_NODES = 64
+"""So many are asked at most whether they take a certificate."""
 _ADDRESSES = 6
 """So many servers are asked why at most; they share the connection's timeout."""
 
@@ -140,6 +143,20 @@ def handshake_failure(context: ssl.SSLContext, host: str, port: int, seconds: fl
     except OSError:
         return None
     return None
+
+
+def client_certificate_refused(connection: Connection, nodes: Sequence[tuple[str, int]]) -> ReadFailed | None:
+    """What the first of the nodes says that does not let the connection in by its certificate. Takes the connection's
+    timeout for each eight nodes at most."""
+    try:
+        context = client_context(connection.tls)
+    except ReadFailed as problem:
+        return problem
+    asked = [place for place in nodes if _permitted(connection, *place)][:_NODES]
+    seconds = min(2.0, connection.timeout_seconds)
+    with ThreadPoolExecutor(8, "handshakes") as pool:
+        found = pool.map(lambda place: handshake_failure(context, place[0], place[1], seconds), asked)
+        return next((problem for problem in found if problem is not None), None)
 
 
 def why(problem: ssl.SSLError, host: str, port: int) -> ReadFailed | None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_medic.cluster.fields import SnapshotDocumentError, list_of, mapping, number, optional, required, whole
-from kafka_medic.cluster.snapshot import Broker, ClientSoftware, Directory, Pod, Rollout, TopicOwner, TopicPartition
+from kafka_medic.cluster.snapshot import (
+    Broker,
+    ClientSoftware,
+    Directory,
+    OwnerState,
+    Pod,
+    Rollout,
+    TopicOwner,
+    TopicPartition,
+)
 
 
 def broker_out(broker: Broker) -> dict[str, Any]:
@@ -150,6 +159,12 @@ def owner_out(owner: TopicOwner) -> dict[str, Any]:
         "replicationFactor": owner.factor,
         "minInSyncReplicas": owner.min_isr,
         "keptBy": owner.kept_by,
+        "uid": owner.uid,
+        "paused": owner.paused,
+        "state": None if owner.state is None else owner.state.value,
+        "message": owner.message,
+        "changing": owner.changing,
+        "hindrance": owner.hindrance,
     }
 
 
@@ -159,8 +174,24 @@ def owner_in(value: Any, path: str) -> TopicOwner:
     acts = required(item, "acts", path)
     if not isinstance(acts, bool):
         raise SnapshotDocumentError(f"{path}.acts", "must be true or false")
-    factor, least = _count(item, "replicationFactor", path), _count(item, "minInSyncReplicas", path)
-    return TopicOwner(topic, kind, name, acts, factor, least, optional(item, "keptBy", path, str))
+    state = optional(item, "state", path, str)
+    if state is not None and state not in set(OwnerState):
+        raise SnapshotDocumentError(f"{path}.state", f"must be one of {', '.join(OwnerState)}, or null, not {state!r}")
+    return TopicOwner(
+        topic,
+        kind,
+        name,
+        acts,
+        factor=_count(item, "replicationFactor", path),
+        min_isr=_count(item, "minInSyncReplicas", path),
+        kept_by=optional(item, "keptBy", path, str),
+        uid=optional(item, "uid", path, str),
+        paused=optional(item, "paused", path, bool) or False,
+        state=None if state is None else OwnerState(state),
+        message=optional(item, "message", path, str),
+        changing=optional(item, "changing", path, bool) or False,
+        hindrance=optional(item, "hindrance", path, str),
+    )
 
 
 def _count(item: Any, key: str, path: str) -> int | None:

@@ -310,11 +310,22 @@ class View:
         return self.covers is None or topic in self.covers
 
 
+class OwnerState(StrEnum):
+    """What the operator of a topic's owner says of it."""
+
+    READY = "Ready"
+    NOT_READY = "NotReady"
+    PAUSED = "Paused"
+
+
 @dataclass(frozen=True, slots=True)
 class TopicOwner:
     """An object of somebody else's operator that describes a topic: a KafkaTopic of Strimzi's. factor, min_isr: what it
     says, None where it says nothing. acts: whether its operator puts the topic back to that; not while it is paused.
-    kept_by: who puts the object itself back to what Git has."""
+    kept_by: who puts the object itself back to what Git has. uid: of the object. paused: whether the object asks its
+    operator to leave the topic alone. state: what its operator last said of the object as it is now; None where it has
+    not yet said anything of it. message: why it is not ready. changing: whether its operator is changing the number of
+    replicas. hindrance: why kafka-medic may not edit the object; None where nothing is known against it."""
 
     topic: str
     kind: str
@@ -323,6 +334,12 @@ class TopicOwner:
     factor: int | None = None
     min_isr: int | None = None
     kept_by: str | None = None
+    uid: str | None = None
+    paused: bool = False
+    state: OwnerState | None = None
+    message: str | None = None
+    changing: bool = False
+    hindrance: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,11 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--metrics-port", type=int, default=8081, help="port of /metrics; 0 switches it off (default: 8081)"
     )
     parser.add_argument(
+        "--metrics-consumer-groups",
+        action="store_true",
+        help="name consumer groups in /metrics, with the lag of each; default: only the lag over all groups",
+    )
+    parser.add_argument(
         "--most-at-once",
         type=_count,
         metavar="N",
@@ -215,7 +220,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     observations_of(OBSERVATION_SECONDS)
     me = identity()
     api = KubernetesApi()
-    metrics = Metrics(lambda: api.skew)
+    metrics = Metrics(lambda: api.skew, options.metrics_consumer_groups)
     notices = Notices(options.webhook_directory) if options.webhook_directory else None
     if notices is not None:
         notices.start()

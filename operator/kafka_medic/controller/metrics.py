@@ -2,26 +2,37 @@
 
 By its conventions: one prefix, base units, `_total` for what only grows, times as timestamps and not as ages. The
 gauges of a cluster are as of its last reconcile, so that its series end with it; counters are removed by name.
-Labels hold names of KafkaClusters, sources, brokers, partitions of the canary and words of closed vocabularies, and
-nothing else: no topic, no group, no address, no message.
+Labels hold names of KafkaClusters, Remediations, Playbooks, sources, brokers, partitions of the canary and words of
+closed vocabularies: no topic, no address, no message. Names of consumer groups only where an administrator wants them.
 """
 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    GCCollector,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    start_http_server,
+)
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.snapshot import NO_LEADER, Snapshot
+from kafka_medic.controller.run_series import Family, run_families, shown
 from kafka_medic.diagnose.finding import Finding
+from kafka_medic.diagnose.lag import Lag, Lags, lags
+from kafka_medic.guard.breaker import BreakerReading, BreakerState
 from kafka_medic.observe.canary import Outcome
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
@@ -31,6 +42,8 @@ Key = tuple[str, str]
 
 CLUSTER = ["namespace", "cluster"]
 PROBE_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+MOST_GROUPS = 500
+"""Consumer groups of one cluster that have series of their own: those below zero first, then those furthest behind."""
 CANARY_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -43,14 +56,22 @@ class _Now:
     findings: tuple[Finding, ...]
     phases: tuple[Phase | None, ...]
     longest_leaderless_ms: int | None
+    runs: tuple[Remediation, ...]
+    breaker: BreakerReading | None
+    lags: Lags | None
 
 
 class Metrics(Collector):
     """All series of one operator process. Safe to be called from every worker and from the server's threads."""
 
-    def __init__(self, skew: Callable[[], Skew | None] = lambda: None) -> None:
-        """`skew`: of the API server's clock to this process's."""
+    def __init__(self, skew: Callable[[], Skew | None] = lambda: None, consumer_groups: bool = False) -> None:
+        """`skew`: of the API server's clock to this process's. `consumer_groups`: whether groups are named."""
+        # A time of creation doubles each counter's series and serves no query here.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._consumer_groups = consumer_groups
         self._skew = skew
         self._now: dict[Key, _Now] = {}
         self._lease: dict[Key, bool | None] = {}
@@ -120,11 +141,15 @@ class Metrics(Collector):
         findings: Sequence[Finding],
         runs: Sequence[Remediation],
         longest_leaderless_ms: int | None,
+        breaker: BreakerReading | None = None,
     ) -> None:
         """A reconcile has ended well."""
         before = self._now.get(key)
         phases = tuple(r.status.phase for r in runs)
-        self._now[key] = _Now(at, snapshot, tuple(findings), phases, longest_leaderless_ms)
+        # Of a run that ended long ago its phase is enough: its plan may be long.
+        self._now[key] = _Now(
+            at, snapshot, tuple(findings), phases, longest_leaderless_ms, shown(runs, at), breaker, lags(snapshot)
+        )
         self._reconciles.labels(*key).inc()
         if before is not None:
             for broker, partition in _led(before.snapshot) - _led(snapshot):
@@ -218,10 +243,59 @@ class Metrics(Collector):
             if now.longest_leaderless_ms is not None:
                 longest.add_metric(key, now.longest_leaderless_ms / 1000)
         yield from (last, findings, known, phases, diverged, leaderless, current, longest)
+        yield from _breaker_families([(key, now.breaker) for key, now in states if now.breaker is not None])
+        yield from _exported(run_families([(key, run) for key, now in states for run in now.runs]))
+        yield from self._lag_families([(key, now.lags) for key, now in states if now.lags is not None])
+
+    def _lag_families(self, found: Sequence[tuple[Key, Lags]]) -> Iterator[GaugeMetricFamily]:
+        """Records between committed offsets and log ends. Below zero where a group committed beyond the log end."""
+        overall = _lag_of("kafka_medic_consumer_lag", "all consumer groups")
+        each = _lag_of("kafka_medic_group_lag", "one consumer group", "group")
+        left_out = _family("kafka_medic_groups_left_out", "Consumer groups without series of their own.")
+        for key, read in found:
+            if read.overall is not None:
+                _add_lag(overall, [*key], read.overall)
+            ranked = sorted(read.groups.items(), key=lambda g: (min(0, g[1].lowest), -g[1].highest, g[0]))
+            for group, lag in ranked[:MOST_GROUPS] if self._consumer_groups else ():
+                _add_lag(each, [*key, group], lag)
+            left_out.add_metric(key, max(0, len(ranked) - MOST_GROUPS))
+        yield from overall
+        if self._consumer_groups:
+            yield from (*each, left_out)
 
 
 def _family(name: str, text: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, labels=[*CLUSTER, *labels])
+
+
+def _exported(families: Iterable[Family]) -> Iterator[GaugeMetricFamily]:
+    for family in families:
+        exported = GaugeMetricFamily(family.name, family.text, labels=family.labels)
+        for labels, value in family.samples:
+            exported.add_metric(labels, value)
+        yield exported
+
+
+def _breaker_families(found: Sequence[tuple[Key, BreakerReading]]) -> tuple[GaugeMetricFamily, ...]:
+    states = _family("kafka_medic_breaker_state", "1 for the state of the circuit breaker, 0 for others.", "state")
+    failures = _family("kafka_medic_breaker_failures", "Remediations in a row that failed or did not cure.")
+    for key, reading in found:
+        failures.add_metric(key, len(reading.bad))
+        for state in BreakerState:
+            states.add_metric([*key, state.value], reading.state is state)
+    return states, failures
+
+
+def _lag_of(prefix: str, whose: str, *labels: str) -> tuple[GaugeMetricFamily, ...]:
+    behind = f"records behind the log end, over the partitions of {whose}; below zero: beyond the log end."
+    lowest = _family(f"{prefix}_lowest", f"The fewest {behind}", *labels)
+    highest = _family(f"{prefix}_highest", f"The most {behind}", *labels)
+    return lowest, highest, _family(f"{prefix}_sum", f"The sum of {behind}", *labels)
+
+
+def _add_lag(families: tuple[GaugeMetricFamily, ...], labels: Sequence[str], lag: Lag) -> None:
+    for family, value in zip(families, (lag.lowest, lag.highest, lag.total), strict=True):
+        family.add_metric(labels, value)
 
 
 def _version() -> str:

@@ -13,14 +13,15 @@ from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.own_rights import OwnRights
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka
 from kafka_medic.clients.zookeeper import ZooKeeper
-from kafka_medic.cluster.snapshot import Snapshot, TopicOwner
+from kafka_medic.cluster.snapshot import Rollout, Snapshot, TopicOwner
 from kafka_medic.controller.clients import Clients
+from kafka_medic.controller.former_certificate import FormerCertificate
 from kafka_medic.controller.kept_state import KeptState
 from kafka_medic.observe.connect import connection, ensemble_connection
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, observe_cluster, unread_cluster
-from kafka_medic.observe.topic_owners import topic_owners
-from kafka_medic.resources.kafkacluster import STRIMZI_CLUSTER, Brokers, KafkaCluster
+from kafka_medic.observe.topic_owners import kind_of, topic_owners
+from kafka_medic.resources.kafkacluster import Brokers, KafkaCluster
 
 
 @dataclass(slots=True)
@@ -36,6 +37,12 @@ class Observer:
     _zookeeper: tuple[object, ZooKeeper] | None = None
     _metrics: tuple[object, MetricsReads] | None = None
     _rights: OwnRights | None = None
+    _former: FormerCertificate = field(init=False)
+    _brokers: tuple[tuple[str, int], ...] = ()
+    """Addresses, as the last observation had them."""
+
+    def __post_init__(self) -> None:
+        self._former = FormerCertificate(self.clients.monotonic)
 
     @property
     def connected(self) -> tuple[Connection, Kafka] | None:
@@ -60,6 +67,7 @@ class Observer:
         kept = self.kept_state
         passed_on = (kept.rotation, kept.addresses, kept.identities, kept.at_rest)
         snapshot = observe_cluster(cluster.name, readers, self.clients.now, *passed_on)
+        self._brokers = tuple((b.host, b.port) for b in snapshot.brokers or () if b.host and b.port) or self._brokers
         self.clients.series.observed((self.namespace, self.name), snapshot)
         return snapshot
 
@@ -71,19 +79,30 @@ class Observer:
 
     def _connect_kafka(self, cluster: KafkaCluster) -> EnsembleConnection | None:
         """Returns how to reach the ensemble, if there is one. Secrets are read each time: a rotated password or
-        certificate takes effect at the next observation. Raises ReadFailed."""
+        certificate takes effect at the next observation, a client certificate once every broker takes it. Raises
+        ReadFailed."""
 
         def secret(name: str) -> Mapping[str, bytes]:
             return self.clients.store.secret(cluster, name)
 
         bounds = self._destinations
         wanted, ensemble = connection(cluster, secret, bounds), ensemble_connection(cluster, secret, bounds)
+        wanted = self._with_certificate(cluster, wanted)
         if self._connected is None or self._connected[0] != wanted:
             if self._connected is not None:
                 self._connected[1].close()
                 self._connected = None
             self._connected = (wanted, self.clients.kafka(wanted))
         return ensemble
+
+    def _with_certificate(self, cluster: KafkaCluster, wanted: Connection) -> Connection:
+        before = self._former.problem
+        now = self._connected[0] if self._connected is not None else None
+        chosen = self._former.choose(wanted, now, self._brokers, self.clients.refused)
+        if before is None and (problem := self._former.problem) is not None:
+            message = f"{problem.message}; the certificate before is shown until every broker takes the new one"
+            self.clients.record(cluster, ("Normal", "CertificateNotTrustedYet", message))
+        return chosen
 
     def _connect_zookeeper(self, ensemble: EnsembleConnection | None) -> None:
         if ensemble is not None and (self._zookeeper is None or self._zookeeper[0] != ensemble):
@@ -95,24 +114,34 @@ class Observer:
         assert self._connected is not None
         api, brokers, controllers = self.clients.store.api, cluster.spec.brokers, cluster.spec.controllers
         self._rights = rights = self._rights or OwnRights(api, self.namespace)
-        pods = BrokerPods(api, self.namespace, brokers, rights.rules) if brokers else None
-        apart = BrokerPods(api, self.namespace, controllers, rights.rules, "controllers") if controllers else None
+        known = self.kept_state.identities
+
+        def of(selected: Brokers | None, field: str) -> BrokerPods | None:
+            if selected is None:
+                return None
+            return BrokerPods(api, self.namespace, selected, rights.rules, field, known.of)
+
+        pods, apart = of(brokers, "brokers"), of(controllers, "controllers")
         return ClusterReaders(
             kafka=self._connected[1],
             zookeeper=self.zookeeper if has_ensemble else None,
             pods=pods.pods if pods else None,
-            rollouts=(lambda: (*pods.rollouts(), *(apart.rollouts() if apart else ()))) if pods else None,
+            rollouts=(lambda: _all_rollouts(pods, apart)) if pods else None,
             controllers=apart.pods if apart else None,
             metrics=self._metrics_of(cluster, self._connected[0].timeout_seconds),
             canary=self.canary(cluster),
             owners=self._owners(brokers),
+            unidentified=lambda: [pod for each in (pods, apart) if each for pod in each.unidentified()],
             groups=cluster.spec.probes.consumer_groups.wanted(),
         )
 
     def _owners(self, brokers: Brokers | None) -> Callable[[], Sequence[TopicOwner]] | None:
-        """None where no selector says that the brokers are Strimzi's."""
-        name = brokers.pod_selector.match_labels.get(STRIMZI_CLUSTER) if brokers else None
-        return partial(topic_owners, self.clients.store.api, self.namespace, name) if name else None
+        """None where the brokers' selector names no operator that is known to own topics."""
+        labels = brokers.pod_selector.match_labels if brokers else {}
+        if kind_of(labels) is None:
+            return None
+        assert self._rights is not None
+        return partial(topic_owners, self.clients.store.api, self.namespace, labels, self._rights.may)
 
     def _metrics_of(self, cluster: KafkaCluster, seconds: float) -> MetricsReads | None:
         """The probe of the exporters, kept from one observation to the next: a rate needs the page before."""
@@ -126,3 +155,8 @@ class Observer:
     @property
     def _destinations(self) -> Destinations | None:
         return self.clients.destinations(self.namespace)
+
+
+def _all_rollouts(pods: BrokerPods, apart: BrokerPods | None) -> tuple[Rollout, ...]:
+    """What is rolled out over brokers and controllers alike is named once."""
+    return tuple(dict.fromkeys((*pods.rollouts(), *(apart.rollouts() if apart else ()))))

@@ -38,7 +38,7 @@ from kafka_medic.controller.strimzi import with_strimzi
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding, FindingState
-from kafka_medic.guard.breaker import BreakerState, breaker
+from kafka_medic.guard.breaker import BreakerReading, BreakerState, breaker
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.observe.strimzi_cluster import NotDerivedError
@@ -166,8 +166,9 @@ class Reconciler:
         if not self._held.kept():
             return None
         self._write_status(cluster, snapshot, findings, runs, blocked + waits)
-        longest = cluster.status.longest_leaderless_ms
-        self.clients.series.reconciled(self.key, self.clients.now(), snapshot, findings, runs, longest)
+        longest, now = cluster.status.longest_leaderless_ms, self.clients.now()
+        tripped = self._breaker(cluster, runs)
+        self.clients.series.reconciled(self.key, now, snapshot, findings, runs, longest, tripped)
         return max(requeue, shortest_pause(snapshot))
 
     def _read_runs(self, cluster: KafkaCluster) -> tuple[KafkaCluster, list[Remediation], list[str]]:
@@ -256,6 +257,9 @@ class Reconciler:
         if note is not None:
             self.clients.record(cluster, note)
 
+    def _breaker(self, cluster: KafkaCluster, runs: Sequence[Remediation]) -> BreakerReading:
+        return breaker(cluster.spec.remediation.breaker, [OtherRun.of(r) for r in runs], self.clients.now())
+
     def _write_status(
         self,
         cluster: KafkaCluster,
@@ -266,7 +270,7 @@ class Reconciler:
     ) -> None:
         open_runs = [r for r in runs if r.status.phase not in TERMINAL_PHASES]
         treated = {r.spec.cause.finding_id: r.name for r in open_runs if r.spec.cause}
-        reading = breaker(cluster.spec.remediation.breaker, [OtherRun.of(r) for r in runs], self.clients.now())
+        reading = self._breaker(cluster, runs)
         tripped = reading.describe() if reading.state is BreakerState.OPEN else None
         store = self.clients.store
         # For messages only: whatever acts reads the policies anew.

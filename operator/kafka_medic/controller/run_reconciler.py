@@ -22,6 +22,7 @@ from kafka_medic.controller.observer import Observer
 from kafka_medic.controller.overtime import Overtime
 from kafka_medic.controller.plan_parts import publish, to_publish
 from kafka_medic.controller.proposals import in_order
+from kafka_medic.controller.status_room import fitted_run
 from kafka_medic.controller.writes import kubernetes_writes
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.covered import uncovered
@@ -204,7 +205,7 @@ class RunReconciler:
             if unpublished is not None:
                 message = f"its changes can be read in its file alone: {unpublished}"
                 self.clients.record(run, ("Warning", "PlanNotPublished", message))
-        version = self.clients.store.write_status(run, status)
+        version = self.clients.store.write_status(run, fitted_run(status))
         for note in run_notes(run.status, decision.status):
             self.clients.record(run, note)
         if decision.warning is not None:

@@ -181,7 +181,8 @@ def cluster_status(
         )
         if brokers is not None
         else None,
-        mode=ClusterMode(snapshot.cluster.mode.value) if snapshot.cluster.mode else None,
+        controller=snapshot.controller.id if snapshot.controller else None,
+        metadata=ClusterMode(snapshot.cluster.mode.value) if snapshot.cluster.mode else None,
         version=snapshot.cluster.version or cluster.status.version,
         cluster_id=snapshot.cluster.id or cluster.status.cluster_id,
         last_observed_at=now,
@@ -288,6 +289,11 @@ def _restarts_possible(snapshot: Snapshot) -> tuple[ConditionStatus, str, str]:
         return ConditionStatus.UNKNOWN, "NotProbed", "spec.brokers selects no Pods: no playbook restarts a broker"
     if not source.known or snapshot.brokers is None:
         return ConditionStatus.UNKNOWN, "SourceUnknown", f"kubernetes: {source.error or 'the brokers are not known'}"
+    identity = snapshot.source("pod-identity")
+    homeless = [b.id for b in snapshot.brokers if b.pod is None and b.registered]
+    if homeless and identity is not None and identity.error:
+        which = ", ".join(map(str, homeless[:5])) + (f" and {len(homeless) - 5} more" if len(homeless) > 5 else "")
+        return ConditionStatus.UNKNOWN, "SourceUnknown", f"no Pod has answered as broker {which}: {identity.error}"
     if found := [pod.hindrance for pod in pods if pod is not None and pod.hindrance]:
         more = f", and of {len(found) - 1} more Pods" if len(found) > 1 else ""
         return ConditionStatus.FALSE, "MethodDoesNotFit", f"{found[0]}{more}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 
 from kafka_medic.cluster.min_isr import MIN_ISR
+from kafka_medic.cluster.owner_commands import REPLICAS, edit_command
 from kafka_medic.cluster.snapshot import TopicOwner
 from kafka_medic.diagnose.columns import some
 from kafka_medic.diagnose.expectations import Expectations
@@ -34,29 +34,23 @@ def detect(scene: Scene) -> Iterator[Finding]:
         ),
         affected=tuple(sorted(differing)),
         evidence=(
-            *(_command(owner, edit) for owner, edit in list(differing.values())[:SHOWN]),
+            *(edit_command(owner.kind, owner.name, edit) for owner, edit in list(differing.values())[:SHOWN]),
             *((f"edit them in Git, where {some(kept)} takes them from",) if kept else ()),
-            "to raise a topic: annotate its KafkaTopic with strimzi.io/pause-reconciliation=true, approve the plan, "
-            "patch the KafkaTopic after the run, then take the annotation off",
+            "a plan that raises such a topic pauses its KafkaTopic first, and has this edit as a step of its own",
             scene.read_from("topic-owners"),
         ),
         for_seconds=LASTS,
     )
 
 
-def owners_edit(owner: TopicOwner, expectations: Expectations) -> Mapping[str, object]:
+def owners_edit(owner: TopicOwner, expectations: Expectations) -> Mapping[str, str]:
     """What has to change in the owner's spec for its topic to be as expected; empty where it says nothing else."""
     factor, least = expectations.factor_of(owner.topic), expectations.min_isr_of(owner.topic)
-    edit: dict[str, object] = {}
+    edit: dict[str, str] = {}
     if factor is None or least is None:
         return edit
     if owner.factor is not None and owner.factor < factor:
-        edit["replicas"] = factor
+        edit[REPLICAS] = str(factor)
     if owner.min_isr is not None and owner.min_isr < least:
-        edit["config"] = {MIN_ISR: least}
+        edit[MIN_ISR] = str(least)
     return edit
-
-
-def _command(owner: TopicOwner, edit: Mapping[str, object]) -> str:
-    patch = json.dumps({"spec": edit}, separators=(",", ":"))
-    return f"kubectl patch kafkatopic {owner.name} --type merge -p '{patch}'"

@@ -21,7 +21,7 @@ from kafka_medic.fleet.tables import SCHEMAS, SNAPSHOTS
 from kafka_medic.fleet.whole import CHOSEN, Chosen, choose
 from kafka_medic.plan.arrow import names
 
-__all__ = ["SparkEngine"]
+__all__ = ["SparkEngine", "address", "ddl", "quoted"]
 
 PACKED = "clusterId string, kind string, payload binary"
 BATCH_ROWS = 65_536
@@ -45,7 +45,7 @@ class SparkEngine:
 
     def clusters(self) -> list[Chosen]:
         now = self.request.now
-        rows = self._read("snapshots", self.request.window.days(), SNAPSHOTS.names)
+        rows = self.read("snapshots", self.request.window.days(), SNAPSHOTS.names)
         if rows is None:
             return []
 
@@ -72,23 +72,23 @@ class SparkEngine:
 
         union = reduce(lambda one, other: one.unionAll(other), packed)
         writer = union.groupBy("clusterId").applyInArrow(kernel, ddl(job.schema)).write.mode("error")
-        (writer.partitionBy(job.by) if job.by else writer).option("compression", "zstd").parquet(_address(target))
+        (writer.partitionBy(job.by) if job.by else writer).option("compression", "zstd").parquet(address(target))
 
-    def _read(self, table: str, days: Sequence[str], columns: Sequence[str]) -> Any:
+    def read(self, table: str, days: Sequence[str], columns: Sequence[str]) -> Any:
         """The rows of a table on these days as a DataFrame; None where there are none. Other days are not opened, nor
         even listed, and other columns are not read."""
         there = folders(self.request.history, table, days)
         if not there:
             return None
         reader = self.spark.read.schema(ddl(SCHEMAS[table]))
-        return reader.parquet(*(GLOB.sub(r"\\\g<0>", _address(folder)) for folder in there)).select(*columns)
+        return reader.parquet(*(GLOB.sub(r"\\\g<0>", address(folder)) for folder in there)).select(*columns)
 
     def _packed(self, part: Part, ids: Sequence[str]) -> Any:
-        rows = self._read(part.table, part.days, part.columns)
+        rows = self.read(part.table, part.days, part.columns)
         if rows is None:
             return None
         if self.request.names:
-            rows = rows.where("clusterId in ({})".format(", ".join(map(_quoted, ids))))
+            rows = rows.where("clusterId in ({})".format(", ".join(map(quoted, ids))))
         return rows.mapInArrow(packing(part, frozenset(ids)), PACKED)
 
 
@@ -132,10 +132,11 @@ def _stream(rows: pa.Table) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _address(path: Path) -> str:
+def address(path: Path) -> str:
     """A path as Spark takes it, which decodes no %3D."""
     return f"file://{path.resolve()}"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as SQL has it."""
     return "'{}'".format(text.replace("\\", "\\\\").replace("'", "\\'"))

@@ -20,15 +20,16 @@ from kafka_medic.fleet.whole import Chosen, moment
 from kafka_medic.plan.arrow import compute, integers, names
 from kafka_medic.plan.bounds import BY_BYTES
 from kafka_medic.plan.estimate import estimate
-from kafka_medic.plan.files.report import render_report
-from kafka_medic.plan.files.report_data import report_data
-from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread
+from kafka_medic.plan.files.report import CARRY_OUT, plan_page
+from kafka_medic.plan.files.report_data import About, ReportData, report_data
+from kafka_medic.plan.model import PLAN_SCHEMA, Plan, Spread, Summary
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.solver.disk_capacity import arriving
 from kafka_medic.plan.solver.local import bytes_spread, finish, place, plan_local
 from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from kafka_medic.plan.wave_limits import WaveLimits
+from kafka_medic.report.render import render
 
 __all__ = [
     "FIRST_COLUMNS",
@@ -43,6 +44,8 @@ __all__ = [
     "too_large",
 ]
 
+HOME = "../index.html"
+"""Of the page of all clusters, as seen from the page of one."""
 LARGEST = 4_000_000
 """Partitions of a cluster that one task plans: 0.8 GB of memory for each million."""
 LAST_COLUMNS = ("clusterId", "snapshot", "topic", "partition", "leader", "replicas", "isr", "moving", "sizeBytes")
@@ -93,7 +96,7 @@ def plan_cluster(tables: Mapping[str, pa.Table], chosen: Chosen, wish: Wish) -> 
     tables: `last`, LAST_COLUMNS (and FOR_TRAFFIC) of its last Snapshot that counts; `first`, FIRST_COLUMNS of an
     earlier one; `brokers`, rows of BROKERS of the last one.
     """
-    row = _about(chosen)
+    row = about(chosen)
     try:
         return _planned(_rows(tables["last"], chosen), tables, chosen, wish, row)
     except ProblemError as error:
@@ -107,7 +110,7 @@ def _planned(
     listed = names(compute.unique(last["topic"].cast(pa.string())))
     columns = last.select(["topic", "partition", "replicas", "leader", "isr", "sizeBytes"])
     problem = Problem(
-        columns, _brokers(tables["brokers"]), wanted.factor, wanted.factors_of(listed), wanted.exempt_of(listed)
+        columns, brokers_of(tables["brokers"]), wanted.factor, wanted.factors_of(listed), wanted.exempt_of(listed)
     )
     left_out = int((problem.left_out != 0).sum())
     row |= {"partitions": last.num_rows, "leftOut": left_out}
@@ -121,18 +124,30 @@ def _planned(
         return Outcome(row | {"state": DEFECT, "reason": "; ".join(broken[:5])}, PLAN_SCHEMA.empty_table(), "")
     leaders = problem.leaders_of_changed(plan)
     cost, found = estimate(plan, leaders, None), plan.summary
-    row |= {
-        "state": PLANNED, "changed": found.partitions, "moves": found.moves,
-        "lowerBoundMoves": found.lower_bound_moves, "bytesToCopy": cost.bytes_total, "sizesUnknown": cost.unknown,
+    row |= {"state": PLANNED, "trafficMax": even and even.max, "trafficBound": even and even.bound}
+    row |= figures_of(found, cost.bytes_total, cost.unknown)
+    title = f"raise replication factor, balanced by {row['balancedBy']}"
+    of = About(chosen.cluster, chosen.cluster_id, row["takenAt"] or "")
+    return Outcome(row, plan.table, page_of(report_data(problem, plan, leaders, None, title, of, with_list=False)))
+
+
+def page_of(data: ReportData) -> str:
+    """A cluster's plan as a page of a fleet's plans, which nobody carries out."""
+    drawn = plan_page(data)
+    sections = [section for section in drawn.sections if section.id != CARRY_OUT]
+    return render(replace(drawn, state="Not to be carried out", sections=sections, home=HOME))
+
+
+def figures_of(found: Summary, copied: int, unknown: int) -> dict[str, Any]:
+    """What a row of OUTCOME has of a summary; copied, unknown: bytes to copy, partitions of unknown size."""
+    return {
+        "changed": found.partitions, "moves": found.moves, "lowerBoundMoves": found.lower_bound_moves,
+        "bytesToCopy": copied, "sizesUnknown": unknown,
         "replicasMax": found.replicas_per_broker.max, "replicasBound": found.replicas_per_broker.bound,
         "leadersMax": found.leaders_per_broker.max, "leadersBound": found.leaders_per_broker.bound,
-        "trafficMax": even and even.max, "trafficBound": even and even.bound,
         "rackViolations": found.rack_violations, "rackViolationsBound": found.rack_violations_bound,
         "waves": found.waves,
     }  # fmt: skip
-    title = f"{chosen.cluster}: raise replication factor, balanced by {row['balancedBy']}"
-    page = render_report(report_data(problem, plan, leaders, None, title))
-    return Outcome(row, plan.table, page)
 
 
 def _by_wish(
@@ -197,24 +212,28 @@ def _floats(column: Any) -> Floats:
 
 def _rows(last: pa.Table, chosen: Chosen) -> pa.Table:
     """The partitions of the last Snapshot, each once, all of them, and none on its way. Raises ProblemError."""
-    if chosen.last_whole is None:
-        raise ProblemError(None, "no snapshot of it has partitions")
-    times, rest = divmod(last.num_rows, max(chosen.partitions, 1))
-    if rest or not times:
-        reason = f"its last snapshot has {last.num_rows:,} partitions of {chosen.partitions:,}: append another one"
-        raise ProblemError(None, reason)
-    if times > 1:  # a file was copied
+    if times_there(last.num_rows, compute.sum(last["moving"]).as_py() or 0, chosen) > 1:  # a file was copied
         order = last.append_column("at", pa.array(np.arange(last.num_rows)))
         first = order.select(["topic", "partition", "at"]).group_by(["topic", "partition"]).aggregate([("at", "min")])
         last = last.take(first["at_min"].combine_chunks().sort())
-    last = last.combine_chunks()
-    moving = compute.sum(last["moving"]).as_py()
+    return last.combine_chunks()
+
+
+def times_there(rows: int, moving: int, chosen: Chosen) -> int:
+    """How often the partitions of the last Snapshot are there. moving: those of the rows that are being reassigned.
+    Raises ProblemError where they are not whole, or not at rest."""
+    if chosen.last_whole is None:
+        raise ProblemError(None, "no snapshot of it has partitions")
+    times, rest = divmod(rows, max(chosen.partitions, 1))
+    if rest or not times:
+        reason = f"its last snapshot has {rows:,} partitions of {chosen.partitions:,}: append another one"
+        raise ProblemError(None, reason)
     if moving:
-        raise ProblemError(None, f"{moving:,} partitions are being reassigned: wait until that has ended")
-    return last
+        raise ProblemError(None, f"{moving // times:,} partitions are being reassigned: wait until that has ended")
+    return times
 
 
-def _brokers(rows: pa.Table) -> tuple[Broker, ...]:
+def brokers_of(rows: pa.Table) -> tuple[Broker, ...]:
     """Raises ProblemError."""
     if not rows.num_rows:
         raise ProblemError(None, "the brokers of its last snapshot are not known", "brokers")
@@ -222,7 +241,7 @@ def _brokers(rows: pa.Table) -> tuple[Broker, ...]:
     return tuple(Broker(row["id"], row["rack"] or None, row["alive"], row["diskFree"]) for row in each.values())
 
 
-def _about(chosen: Chosen) -> dict[str, Any]:
+def about(chosen: Chosen) -> dict[str, Any]:
     taken = None if chosen.last_whole_time is None else moment(chosen.last_whole_time)
     return {
         "clusterId": chosen.cluster_id, "cluster": chosen.cluster, "snapshot": chosen.last_whole, "takenAt": taken,
@@ -231,7 +250,7 @@ def _about(chosen: Chosen) -> dict[str, Any]:
 
 def too_large(chosen: Chosen, command: str) -> dict[str, Any]:
     """The row of OUTCOME of a cluster that no task can hold; command: what to run instead."""
-    return dict.fromkeys(OUTCOME.names) | _about(chosen) | {
+    return dict.fromkeys(OUTCOME.names) | about(chosen) | {
         "state": REFUSED, "partitions": chosen.partitions,
         "reason": f"{chosen.partitions:,} partitions are above {LARGEST:,}: {command}",
     }  # fmt: skip

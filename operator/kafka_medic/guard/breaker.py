@@ -7,7 +7,7 @@ success closes it. All of it is read off the Remediations themselves, so nothing
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -16,7 +16,7 @@ from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster_remediation import Breaker
 from kafka_medic.resources.phases import Phase
-from kafka_medic.resources.remediation_plan import Plan
+from kafka_medic.resources.remediation_plan import Plan, SettingChanges
 
 RELAPSE = timedelta(hours=1)
 """A cure that has to be proposed again within this time did not cure."""
@@ -70,28 +70,35 @@ def breaker(policy: Breaker, runs: Sequence[OtherRun], now: datetime) -> Breaker
 
 
 def relapsed(run: OtherRun, runs: Sequence[OtherRun]) -> bool:
-    """Whether a run that succeeded was proposed again soon, for the same finding and the same partitions or brokers. A
-    plan that only goes on where the last one had no more room touches others; one that was made before the finding had
-    gone finds nothing to do, and has no plan.
+    """Whether a run that succeeded was proposed again soon, for the same finding and the same partitions, brokers or
+    settings; or a setting that it has set is to be set again, whatever the finding is called by then. A plan that only
+    goes on where the last one had no more room touches others; one that was made before the finding had gone finds
+    nothing to do, and has no plan.
 
     Nothing is proposed for a finding while a run for it goes on. So what was created later was proposed after its end,
     and both were dated by the API server."""
     if run.cause is None or run.plan is None or run.finished_at is None or run.created_at is None:
         return False
-    again = [
+    later = [
         r
         for r in runs
-        if (r.playbook, r.cause) == (run.playbook, run.cause)
+        if r.cause is not None
         and r.plan is not None
         and r.created_at is not None
         and run.created_at <= r.created_at <= run.finished_at + RELAPSE
         and r.name != run.name
     ]
-    if not again:
-        return False
-    touched = _touches(run.plan)
-    return any(r.plan is not None and touched & _touches(r.plan) for r in again)
+    same = [r for r in later if (r.playbook, r.cause) == (run.playbook, run.cause)]
+    return _meet(run, same, _touches) or _meet(run, later, _settings)
+
+
+def _meet(run: OtherRun, others: Sequence[OtherRun], of: Callable[[Plan], Set[tuple[str, int]]]) -> bool:
+    return run.plan is not None and any(r.plan is not None and of(run.plan) & of(r.plan) for r in others)
 
 
 def _touches(plan: Plan) -> frozenset[tuple[str, int]]:
     return frozenset(touched for part in plan.parts for touched in part.touched())
+
+
+def _settings(plan: Plan) -> frozenset[tuple[str, int]]:
+    return frozenset(plan.part(SettingChanges).touched())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from kafka_medic.clients.destinations import Destinations
@@ -9,11 +10,19 @@ from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.ports import Connection, EnsembleConnection, OAuthClient, TlsMaterial
 from kafka_medic.clients.tls import split_address
 from kafka_medic.resources.durations import parse_duration
-from kafka_medic.resources.kafkacluster import KafkaCluster, Sasl, SaslMechanism, Security, Tls
+from kafka_medic.resources.kafkacluster import CaSecretRef, KafkaCluster, Sasl, SaslMechanism, Security, Tls
 
 Secret = Callable[[str], Mapping[str, bytes]]
 """Name of a Secret -> all that is in it, so that a certificate and its key are of one version; raises ReadFailed that
 names it and never shows what is in it."""
+PRESENT_CA = "ca.crt"
+_FORMER_CA = re.compile(r"ca-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ\.crt")
+"""The key of a certificate that Strimzi replaced, in the Secret of its successor (`Ca.OLD_CA_CERT_PATTERN` of Strimzi
+1.2.0). Strimzi removes it once no broker has a certificate that it signed."""
+
+
+MANY_PASSWORDS = "client-passwords"
+"""Bitnami's chart keeps the passwords of all its users in this key, with commas in between."""
 
 
 def connection(cluster: KafkaCluster, secret: Secret, destinations: Destinations | None = None) -> Connection:
@@ -38,10 +47,7 @@ def connection(cluster: KafkaCluster, secret: Secret, destinations: Destinations
                 destinations=destinations,
             )
         else:
-            username, password = (
-                _username(security.sasl, held),
-                _text(held, name, security.sasl.secret_ref.password_key),
-            )
+            username, password = _username(security.sasl, held), _password(security.sasl, held)
     return Connection(
         bootstrap_servers=servers,
         protocol=security.protocol.value,
@@ -79,10 +85,25 @@ def _username(sasl: Sasl, held: Mapping[str, bytes]) -> str:
     return _text(held, name, key)
 
 
+def _password(sasl: Sasl, held: Mapping[str, bytes]) -> str:
+    name, key = sasl.secret_ref.name, sasl.secret_ref.password_key
+    if key not in held and MANY_PASSWORDS in held:
+        reason = (
+            f"Secret {name} has no key {key!r}: set secretRef.passwordKey, in a Secret of Bitnami's chart to "
+            "system-user-password, which is that of the first user in sasl.client.users"
+        )
+        raise ReadFailed(FailureKind.CREDENTIALS, reason)
+    password = _text(held, name, key)
+    if key == MANY_PASSWORDS and "," in password:
+        reason = f"Secret {name}, key {key!r}: holds the passwords of {password.count(',') + 1} users; "
+        raise ReadFailed(FailureKind.CREDENTIALS, reason + "set secretRef.passwordKey to a key that holds one")
+    return password
+
+
 def _material(tls: Tls, secret: Secret) -> TlsMaterial:
     ca = certificate = key = None
     if tls.ca_secret_ref is not None:
-        ca = _text(secret(tls.ca_secret_ref.name), tls.ca_secret_ref.name, tls.ca_secret_ref.key)
+        ca = _trusted(secret(tls.ca_secret_ref.name), tls.ca_secret_ref)
     if tls.cert_secret_ref is not None:
         name = tls.cert_secret_ref.name
         held = secret(name)
@@ -91,6 +112,12 @@ def _material(tls: Tls, secret: Secret) -> TlsMaterial:
         certificate = _text(held, name, tls.cert_secret_ref.certificate or ("user.crt" if strimzi else "tls.crt"))
         key = _text(held, name, tls.cert_secret_ref.key or ("user.key" if strimzi else "tls.key"))
     return TlsMaterial(ca, certificate, key)
+
+
+def _trusted(held: Mapping[str, bytes], ref: CaSecretRef) -> str:
+    """While Strimzi replaces its CA, some brokers still show a certificate of the former one."""
+    former = sorted(filter(_FORMER_CA.fullmatch, held)) if ref.key == PRESENT_CA else []
+    return "\n".join(_text(held, ref.name, key) for key in (ref.key, *former))
 
 
 def _text(held: Mapping[str, bytes], name: str, key: str) -> str:

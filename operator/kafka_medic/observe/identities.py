@@ -22,7 +22,13 @@ listener that does not let the operator in logs each attempt."""
 NAMED = 5
 """So many Pods are named in the source's error."""
 Pods = Mapping[int, Pod]
-"""By the id of the broker or controller that each is said to be."""
+"""By the id of the broker or controller that each is said to be. Numbers below 0 stand for Pods of which nothing says
+it (`numbered`)."""
+
+
+def numbered(pods: Iterable[Pod]) -> Pods:
+    """Pods without a claim, to be asked beside those that have one."""
+    return {-1 - place: pod for place, pod in enumerate(pods)}
 
 
 @dataclass(slots=True)
@@ -40,6 +46,10 @@ class PodIdentities:
         present = set(uids)
         self.answered = {uid: id_ for uid, id_ in self.answered.items() if uid in present}
         self.failed = {uid: problem for uid, problem in self.failed.items() if uid in present}
+
+    def of(self, uid: str) -> int | None:
+        """The id that the Pod of that uid has answered as."""
+        return self.answered.get(uid)
 
     def by_what_runs(self, pods: Pods) -> dict[int, Pod]:
         """The same Pods by what each has answered as. That goes before what another is said to be."""
@@ -82,7 +92,7 @@ def identify(
         else:
             known.fail(pod)
     if addresses:
-        ids = sorted({*pods, *(node.id for node in described.nodes), *others})
+        ids = sorted({*(c for c in pods if c >= 0), *(node.id for node in described.nodes), *others})
         answers = kafka.identities(addresses, ids)
         met = any(not isinstance(answer, ReadFailed) for answer in answers.values())
         after = {pod.uid: pod for pod in again().values()} if met else {}
@@ -95,6 +105,21 @@ def identify(
     ]
     more = f"; and {len(left) - NAMED} more" if len(left) > NAMED else ""
     return "; ".join(left[:NAMED]) + more if left else None
+
+
+def placed(found: Snapshot, known: PodIdentities, unclaimed: Iterable[Pod]) -> Snapshot:
+    """The same, with the Pods that had no claim at the nodes that they have answered as."""
+    at = {known.answered[pod.uid]: pod for pod in unclaimed if pod.uid is not None and pod.uid in known.answered}
+    if not at:
+        return found
+    brokers, quorum = found.brokers, found.quorum
+    if brokers is not None:
+        brokers = tuple(replace(b, pod=b.pod or at.get(b.id)) for b in brokers)
+    if quorum is not None and brokers is not None:
+        apart = {v.id for v in replace(found, brokers=brokers).controllers_apart()}
+        voters = (replace(v, pod=v.pod or at.get(v.id)) if v.id in apart else v for v in quorum.voters)
+        quorum = replace(quorum, voters=tuple(voters))
+    return replace(found, brokers=brokers, quorum=quorum)
 
 
 def identified(found: Snapshot, known: PodIdentities) -> Snapshot:

@@ -6,19 +6,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
 from kafka_medic.cluster.snapshot import Pod, Rollout
 from kafka_medic.observe.maintenance import named_signs, node_signs, pod_signs, unschedulable
+from kafka_medic.observe.pod_owners import UNNUMBERED, has_another_role, narrower, owner_of
 from kafka_medic.observe.restart_method import hindrance
 from kafka_medic.observe.rollouts import asks_for_roll, rollouts_of
-from kafka_medic.resources.kafkacluster import STRIMZI_CLUSTER, STRIMZI_ROLL, BrokerIdSource, Brokers, MaintenanceSign
+from kafka_medic.resources.kafkacluster import STRIMZI_ROLL, BrokerIdSource, Brokers, MaintenanceSign
 
 NODES_AT_ONCE = 8
-STRIMZI_ROLES = {"brokers": "strimzi.io/broker-role", "controllers": "strimzi.io/controller-role"}
-"""Strimzi's labels of the Pods of Kafka's nodes, "true" or "false", by the field of spec that selects such Pods."""
 _ORDINAL = re.compile(r"-(\d+)$")
 
 
@@ -32,18 +30,22 @@ class BrokerPods:
         brokers: Brokers,
         rules: Callable[[], Sequence[Object] | None] = lambda: None,
         field: str = "brokers",
+        answered: Callable[[str], int | None] = lambda _: None,
     ) -> None:
         """rules: what the operator may do in the namespace, as `hindrance` takes them. field: of spec that selects the
-        Pods, brokers or controllers."""
+        Pods, brokers or controllers. answered: as what the Pod of that uid has answered, for `idFrom: Answer`."""
         self._api = api
         self._rules = rules
         self._namespace = namespace
         self._brokers = brokers
         self._field = field
+        self._answered = answered
         self._listed: Sequence[Object] | None = None
+        self._unidentified: tuple[Pod, ...] = ()
 
     def pods(self) -> Mapping[int, Pod]:
-        """Broker id -> Pod. Of the nodes only those that the Pods stand on are read."""
+        """Broker id -> Pod. Of the nodes only those that the Pods stand on are read. With `idFrom: Answer` only Pods
+        that have answered; the others are `unidentified`."""
         try:
             query = {"labelSelector": self._brokers.pod_selector.to_query()}
             listed = self._api.list(f"/api/v1/namespaces/{self._namespace}/pods", query)
@@ -55,25 +57,30 @@ class BrokerPods:
         except ApiFailure as problem:
             raise ReadFailed(FailureKind.UNREACHABLE, f"Kubernetes: {problem}") from None
         found: dict[int, Pod] = {}
-        rules = self._rules()
+        waiting: list[Pod] = []
+        rules, by_answer = self._rules(), self._brokers.id_from is BrokerIdSource.ANSWER
         for pod in listed:
-            broker_id = _broker_id(pod, self._brokers)
-            if broker_id is None or _has_another_role(pod, self._field):
-                what = "has no broker id" if broker_id is None else f"is none of the {self._field}"
+            broker_id = self._answered(pod["metadata"]["uid"]) if by_answer else _claimed_id(pod, self._brokers)
+            if (broker_id is None and not by_answer) or has_another_role(pod, self._field):
+                another = has_another_role(pod, self._field)
+                what = f"is none of the {self._field}" if another else "has no broker id"
                 message = f"Pod {pod['metadata']['name']} is selected by {self._field}.podSelector but {what}: "
-                raise ReadFailed(FailureKind.OTHER, message + self._narrower(pod))
+                raise ReadFailed(FailureKind.OTHER, message + narrower(pod, self._field))
             if broker_id in found:
                 message = f"two Pods claim broker {broker_id}: check {self._field}.podSelector and idFrom"
                 raise ReadFailed(FailureKind.OTHER, message)
             seen = _pod(pod, nodes, self._brokers.maintenance_signs)
-            found[broker_id] = replace(seen, hindrance=hindrance(pod, self._brokers.restart, rules))
+            seen = replace(seen, hindrance=hindrance(pod, self._brokers.restart, rules))
+            if broker_id is None:
+                waiting.append(seen)
+            else:
+                found[broker_id] = seen
+        self._unidentified = tuple(waiting)
         return found
 
-    def _narrower(self, pod: Object) -> str:
-        """The way out for a selector that takes in too much."""
-        if STRIMZI_CLUSTER in (pod["metadata"].get("labels") or {}):
-            return f"add {STRIMZI_ROLES[self._field]}: 'true' to its matchLabels, or set spec.strimzi in place of it"
-        return "add a label that only these Pods have, or set idFrom"
+    def unidentified(self) -> tuple[Pod, ...]:
+        """Pods whose id only their own answer can tell, and that have not answered; asked after `pods`."""
+        return self._unidentified
 
     def rollouts(self) -> tuple[Rollout, ...]:
         """What is being rolled out over these Pods; asked after `pods`."""
@@ -123,20 +130,17 @@ def _ports(pod: Object) -> tuple[int, ...]:
     return tuple(dict.fromkeys(p["containerPort"] for p in declared if p.get("protocol", "TCP") == "TCP"))
 
 
-def _broker_id(pod: Mapping[str, Any], brokers: Brokers) -> int | None:
+def _claimed_id(pod: Object, brokers: Brokers) -> int | None:
     meta = pod["metadata"]
     if brokers.id_from is BrokerIdSource.ORDINAL:
+        owner = owner_of(pod)
+        if owner is not None and owner.known_as in UNNUMBERED:
+            return None
         found = _ORDINAL.search(meta["name"])
         return int(found.group(1)) + brokers.id_offset if found else None
     holder = meta.get("labels" if brokers.id_from is BrokerIdSource.LABEL else "annotations") or {}
     text = str(holder.get(brokers.id_key or "", ""))
     return int(text) if text.isdigit() else None
-
-
-def _has_another_role(pod: Object, field: str) -> bool:
-    """Whether Strimzi says that the Pod is something else than what it was selected for."""
-    labels = pod["metadata"].get("labels") or {}
-    return STRIMZI_CLUSTER in labels and labels.get(STRIMZI_ROLES[field]) == "false"
 
 
 def _ready(pod: Object) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_medic.clients.kubernetes_api import Object
+from kafka_medic.observe.pod_owners import KNOWN, STRIMZI_POD_SET, Owner, owner_of
 from kafka_medic.resources.kafkacluster import RestartMethod
 
-POD_SET = "StrimziPodSet"
 NEEDED = {RestartMethod.DELETE_POD: ("create", "pods/eviction"), RestartMethod.STRIMZI_ANNOTATION: ("patch", "pods")}
 """Verb and resource."""
 WORDS = {RestartMethod.DELETE_POD: "evict", RestartMethod.STRIMZI_ANNOTATION: "annotate"}
@@ -26,25 +26,39 @@ def hindrance(pod: Object, method: RestartMethod, rules: Sequence[Object] | None
 
     rules: of a SelfSubjectRulesReview of the Pod's namespace (authorization.k8s.io/v1), None where they are not known.
     """
-    meta = pod["metadata"]
-    name = meta["name"]
-    owner = next((o for o in meta.get("ownerReferences") or () if o.get("controller")), None)
-    if owner is not None:
-        strimzi, asks = owner["kind"] == POD_SET, method is RestartMethod.STRIMZI_ANNOTATION
-        if asks and not strimzi:
-            return (
-                f"Pod {name} belongs to {owner['kind']} {owner['name']}, which does not act on Strimzi's annotation: "
-                f"set restart to {RestartMethod.DELETE_POD.value}"
-            )
-        if strimzi and not asks:
-            return (
-                f"Pod {name} belongs to {POD_SET} {owner['name']}, and Strimzi restarts its Pods by itself: "
-                f"set restart to {RestartMethod.STRIMZI_ANNOTATION.value}"
-            )
+    name = pod["metadata"]["name"]
+    if against := _against(name, owner_of(pod), method):
+        return against
     verb, resource = NEEDED[method]
     if rules is None or any(_allows(rule, verb, resource, name) for rule in rules):
         return None
     return f"the operator may not {WORDS[method]} Pod {name}: {WAY_OUT[method]}"
+
+
+def _against(name: str, owner: Owner | None, method: RestartMethod) -> str | None:
+    """What speaks against it by the Pod's owner."""
+    if owner is None:
+        return (
+            f"Pod {name} has no owner, so nothing would make it anew: run it by a StatefulSet or an operator, "
+            "or restart its broker yourself"
+        )
+    strimzi, asks = owner.known_as == STRIMZI_POD_SET, method is RestartMethod.STRIMZI_ANNOTATION
+    if strimzi and not asks:
+        return (
+            f"Pod {name} belongs to StrimziPodSet {owner.name}, and Strimzi restarts its Pods by itself: "
+            f"set restart to {RestartMethod.STRIMZI_ANNOTATION.value}"
+        )
+    if owner.known_as not in KNOWN:
+        return (
+            f"Pod {name} belongs to {owner.kind} {owner.name} of {owner.version}. kafka-medic does not know how that "
+            "replaces Pods: restart the broker as its owner's documentation says"
+        )
+    if asks and not strimzi:
+        return (
+            f"Pod {name} belongs to {owner.kind} {owner.name}, which does not act on Strimzi's annotation: "
+            f"set restart to {RestartMethod.DELETE_POD.value}"
+        )
+    return None
 
 
 def _allows(rule: Object, verb: str, resource: str, name: str) -> bool:

@@ -39,7 +39,7 @@ from kafka_medic.observe.at_rest import AtRest
 from kafka_medic.observe.brokers import Sighting, brokers_of, members_of, named_by, software_version
 from kafka_medic.observe.contents import Contents
 from kafka_medic.observe.divergence import diverged_logs, stale_leaderships
-from kafka_medic.observe.identities import PodIdentities, identified, identify
+from kafka_medic.observe.identities import PodIdentities, identified, identify, numbered, placed
 from kafka_medic.observe.metrics import BrokerSigns, named_failures
 from kafka_medic.observe.sources import Reading, Readings, SideBySide, value_of
 from kafka_medic.observe.unnamed import AddressBook, unnamed_views
@@ -81,7 +81,8 @@ class ClusterReaders:
     """The places one cluster is read from. Without `zookeeper` the cluster is KRaft; without `pods` and `rollouts`
     there is no Kubernetes (the command line on a laptop), which is not the same as Kubernetes not answering; without
     `controllers` no Pods of KRaft controllers that are no brokers are known, without `metrics` no exporter has been
-    named, without `canary` there is none, without `owners` no objects of others describe topics. `groups`: which
+    named, without `canary` there is none, without `owners` no objects of others describe topics. `unidentified`: of the
+    Pods that `pods` and `controllers` listed last, those whose id only their own answer can tell. `groups`: which
     consumer groups are read, by name."""
 
     kafka: KafkaReads
@@ -92,6 +93,7 @@ class ClusterReaders:
     metrics: MetricsReads | None = None
     canary: Callable[[], pa.Table] | None = None
     owners: Callable[[], Sequence[TopicOwner]] | None = None
+    unidentified: Callable[[], Sequence[Pod]] = tuple
     groups: Callable[[str], bool] = every_group
 
 
@@ -149,6 +151,7 @@ def observe_cluster(
             )
             found = _answered(seen, found, readers, context, pods, metrics)
             value_of(identity)
+        unclaimed = readers.unidentified() if pods is not None else ()
         rolling, owned = value_of(rollouts), value_of(owners)
         found = replace(
             found,
@@ -157,7 +160,7 @@ def observe_cluster(
             canary=value_of(canary),
             owners=None if owned is None else tuple(owned),
         )
-    return replace(identified(found, known), sources=seen.sources)
+    return replace(identified(placed(found, known, unclaimed), known), sources=seen.sources)
 
 
 def _identities(
@@ -175,9 +178,10 @@ def _identities(
 
     def again() -> Mapping[int, Pod]:
         assert readers.pods is not None
-        return {**(readers.controllers() if readers.controllers else {}), **readers.pods()}
+        there = {**(readers.controllers() if readers.controllers else {}), **readers.pods()}
+        return {**there, **numbered(readers.unidentified())}
 
-    every = {**(controllers or {}), **listed}
+    every = {**(controllers or {}), **listed, **numbered(readers.unidentified())}
     return identify(readers.kafka, known, every, again, described, [v.id for v in voters.voters] if voters else ())
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_medic.clients.kubernetes_api import Object
-from kafka_medic.observe.pods import STRIMZI_ROLES
+from kafka_medic.observe.pod_owners import STRIMZI_ROLES
 from kafka_medic.resources.kafkacluster import (
     STRIMZI_CLUSTER,
     Brokers,
@@ -26,7 +26,7 @@ from kafka_medic.resources.kafkacluster import (
     StrimziCluster,
     Tls,
 )
-from kafka_medic.resources.kafkacluster_status import NodePoolStatus, StrimziStatus
+from kafka_medic.resources.kafkacluster_status import MAX_POOL_IDS, MAX_POOLS, NodePoolStatus, StrimziStatus
 from kafka_medic.resources.selectors import LabelSelector
 
 BROKER_ROLE, CONTROLLER_ROLE = STRIMZI_ROLES["brokers"], STRIMZI_ROLES["controllers"]
@@ -62,7 +62,7 @@ def completed(spec: KafkaClusterSpec, found: StrimziObjects) -> tuple[KafkaClust
     if spec.bootstrap_servers is None or spec.security is None:
         listener = _listener(wanted, kafka, found.user, by_hand=spec.security is not None)
         if spec.bootstrap_servers is None:
-            filled["bootstrap_servers"] = _addresses(kafka, wanted.cluster, listener["name"])
+            filled["bootstrap_servers"] = _addresses(kafka, wanted.cluster, listener)
         if spec.security is None:
             filled["security"] = _security(wanted, listener, found.user)
     pools = tuple(_pool(pool) for pool in sorted(found.pools, key=lambda pool: str(pool["metadata"]["name"])))
@@ -81,7 +81,7 @@ def completed(spec: KafkaClusterSpec, found: StrimziObjects) -> tuple[KafkaClust
         bootstrap_servers=whole.bootstrap_servers[:256],
         protocol=whole.security.protocol.value,
         secrets=_secrets(whole.security),
-        pools=pools,
+        pools=pools[:MAX_POOLS],
         rack_key=rack.get("topologyKey"),
         set_by_hand=tuple(by_hand),
     )
@@ -155,20 +155,27 @@ def _authentication_of(wanted: StrimziCluster, user: Object | None) -> str | Non
             "take one with tls or scram-sha-512, or set spec.security"
         )
     status = user.get("status") or {}
-    if "secret" not in status:
+    if not status:
         raise NotDerivedError(f"KafkaUser {name} has no Secret yet: wait until the User Operator has made it")
-    if status["secret"] != name:
+    # A paused KafkaUser does not say.
+    if (secret := status.get("secret", name)) != name:
         # A policy has asked whether the author may get the Secret of the user's name.
-        raise NotDerivedError(f"the Secret of KafkaUser {name} is called {status['secret']}: set spec.security")
+        raise NotDerivedError(f"the Secret of KafkaUser {name} is called {secret}: set spec.security")
     return kind
 
 
-def _addresses(kafka: Object, cluster: str, listener: str) -> str:
-    known = (kafka.get("status") or {}).get("listeners") or []
-    servers = next((each.get("bootstrapServers") for each in known if each.get("name") == listener), None)
-    if not servers:
-        raise NotDerivedError(f"Kafka {cluster} has no address of its listener {listener} yet: wait until it is Ready")
-    return str(servers)
+def _addresses(kafka: Object, cluster: str, listener: Mapping[str, Any]) -> str:
+    """As Strimzi has it in status. Strimzi leaves listeners out while the Kafka resource is paused, and after a
+    reconcile that failed (`KafkaAssemblyOperator.createOrUpdate` of 1.2.0). The cluster is there all the same, and its
+    Services have the names that Strimzi gives them."""
+    name, status = listener["name"], kafka.get("status") or {}
+    known = status.get("listeners") or []
+    if servers := next((each.get("bootstrapServers") for each in known if each.get("name") == name), None):
+        return str(servers)
+    if not status.get("clusterId") or listener["type"] not in INSIDE:
+        raise NotDerivedError(f"Kafka {cluster} has no address of its listener {name} yet: wait until it is Ready")
+    service = "kafka-bootstrap" if listener["type"] == "internal" else f"kafka-{name}-bootstrap"
+    return f"{cluster}-{service}.{kafka['metadata']['namespace']}.svc:{listener['port']}"
 
 
 def _security(wanted: StrimziCluster, listener: Mapping[str, Any], user: Object | None) -> Security:
@@ -209,5 +216,7 @@ def _pool(pool: Object) -> NodePoolStatus:
     status = pool.get("status") or {}
     roles = status.get("roles") or pool["spec"].get("roles") or ()
     return NodePoolStatus(
-        name=pool["metadata"]["name"], roles=tuple(sorted(roles)), ids=tuple(sorted(status.get("nodeIds") or ())[:1000])
+        name=pool["metadata"]["name"],
+        roles=tuple(sorted(roles)),
+        ids=tuple(sorted(status.get("nodeIds") or ())[:MAX_POOL_IDS]),
     )

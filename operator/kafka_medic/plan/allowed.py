@@ -86,6 +86,11 @@ class Allowed:
         return any(n is not None for n in (self.moves, self.bytes, self.moves_per_broker, self.bytes_per_broker))
 
     @property
+    def limits_brokers(self) -> bool:
+        """Whether what one broker receives is limited."""
+        return self.moves_per_broker is not None or self.bytes_per_broker is not None
+
+    @property
     def by_bytes(self) -> bool:
         """Whether a limit needs the sizes of partitions."""
         return self.bytes is not None or self.bytes_per_broker is not None

@@ -40,21 +40,17 @@ class Bound:
 Bounds = Mapping[str, Bound]
 """By the names of the summary's JSON."""
 
-_BEST_RACKS = "plans with so few moves that spread each partition over racks at best"
-_ORDERS = "orders of these replicas, all other partitions as they are"
-_SOME_TOPIC = "some topic is so far above its own bound in all"
+_BEST_RACKS = "plans with as few moves and the best possible racks"
+_ORDERS = "orders of these replicas, with all other partitions unchanged"
+_WORST_TOPIC = "with as many {} on each broker, for the worst topic of each"
 
 RAISE: Bounds = {
     "moves": Bound("all plans", exact=True),
     "replicasPerBroker": Bound(_BEST_RACKS, exact=True),
     "leadersPerBroker": Bound(_ORDERS, exact=True),
-    "rackViolations": Bound("all plans with so few moves", exact=True),
-    "replicasOfOneTopic": Bound(
-        "plans with as many replicas on each broker: no topic further above its own", exact=False
-    ),
-    "leadersOfOneTopic": Bound(
-        f"{_SOME_TOPIC} orders of these replicas with as many leaders on each broker", exact=False
-    ),
+    "rackViolations": Bound("plans with as few moves", exact=True),
+    "replicasOfOneTopic": Bound(f"plans {_WORST_TOPIC.format('replicas')}", exact=False),
+    "leadersOfOneTopic": Bound(f"orders of these replicas {_WORST_TOPIC.format('leaders')}", exact=False),
 }
 """Where disks are short of room, a bound on replicas holds and may be out of reach."""
 BY_BYTES: Bounds = {
@@ -73,6 +69,6 @@ SPREAD_RACKS_RELAXED: Bounds = {**RAISE, "replicasPerBroker": Bound(_BEST_RACKS,
 LOWER_IMBALANCE: Bounds = {
     **RAISE,
     "moves": Bound("plans that come to these replicas per broker", exact=False),
-    "replicasPerBroker": Bound("all plans with so few moves", exact=False),
-    "rackViolations": Bound("plans that keep what these keep", exact=True),
+    "replicasPerBroker": Bound("plans with as few moves", exact=False),
+    "rackViolations": Bound("plans that keep the same replicas", exact=True),
 }

@@ -113,7 +113,7 @@ class Summary:
     capacity_unknown: brokers that get replicas and whose disk capacity is not known, so that it was not checked.
     leaders_reassigned: preferred leaders over the whole cluster after reassignment.json alone, which keeps the old
     order of the replicas; None where not counted. reordered: changed partitions whose preferred order is another one,
-    which preferred-order.json holds.
+    which preferred-order.json holds; order_file: False where that file is not written, but the plan's column alone.
     left_out: how many partitions stay as they are though the question concerns them, by the reason.
     bounds: among which plans each bound is one.
     engine: "local" or "spark". seconds: taken to plan; 0.0 until the command fills it in.
@@ -133,15 +133,24 @@ class Summary:
     topic_leaders: Fullest | None = None
     leaders_reassigned: Spread | None = None
     reordered: int = 0
+    order_file: bool = True
     left_out: Mapping[LeftOut, int] = field(default_factory=dict)
     bounds: Bounds = field(default_factory=lambda: RAISE)
     engine: str = "local"
     seconds: float = 0.0
 
+    @property
+    def order_name(self) -> str:
+        """Where the preferred order stands: a file, or a column of the plan."""
+        return PREFERRED_ORDER if self.order_file else "preferredOrder"
+
     def _order_to_json(self, reassigned: Spread) -> dict[str, object]:
         return {
             "leadersAfterReassignment": {"min": reassigned.min, "max": reassigned.max},
-            "preferredOrder": {"partitions": self.reordered, **({"file": PREFERRED_ORDER} if self.reordered else {})},
+            "preferredOrder": {
+                "partitions": self.reordered,
+                **({"file" if self.order_file else "column": self.order_name} if self.reordered else {}),
+            },
         }
 
     def to_json(self) -> dict[str, object]:

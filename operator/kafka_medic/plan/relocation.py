@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_medic.plan.allowed import Allowed, LeftOut
-from kafka_medic.plan.arrow import Column, flat_values, list_lengths
+from kafka_medic.plan.arrow import Column, flat_values, is_valid, list_lengths
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import Broker, Problem, ProblemError, dead_replicas, ids_of, rows_of
@@ -125,7 +125,8 @@ class Relocation:
         row = np.repeat(np.arange(len(length)), length)
         gone = [broker.id for broker, left in zip(self.brokers, self.leaving, strict=True) if left]
         here = np.isin(flat_values(isr), gone)
-        only = (np.bincount(row[here], minlength=len(length)) == length) & (length > 0)
+        # One that is known to be in sync nowhere is lost as well.
+        only = (np.bincount(row[here], minlength=len(length)) == length) & is_valid(isr)
         return np.asarray(lost | only[columns.source_row])
 
     def _refuse_lost(self, lost: Bools, question: Leave) -> None:

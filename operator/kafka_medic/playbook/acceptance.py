@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from kafka_medic.playbook.registry import ACTIONS, SEQUENCES
 from kafka_medic.resources.errors import Problem, ResourceError
@@ -85,20 +85,3 @@ def _after(begun: tuple[ActionName, ...]) -> set[ActionName | None] | None:
     """What may follow these steps, None among it where they may be all; None: no sequence begins like that."""
     found = [s for s in SEQUENCES if s[: len(begun)] == begun]
     return {s[len(begun)] if len(s) > len(begun) else None for s in found} or None
-
-
-def check_values(playbook: Playbook, values: Mapping[str, int | str]) -> None:
-    """Refuse values that do not fit the playbook's parameters."""
-    problems = []
-    for name, value in values.items():
-        parameter = playbook.spec.parameter(name)
-        if parameter is None:
-            problems.append(Problem(f"parameters.{name}", "is not a parameter of the playbook", "remove it"))
-            continue
-        try:
-            parameter.read(value)
-        except ValueError as problem:
-            message, _, way = str(problem).partition("; ")
-            problems.append(Problem(f"parameters.{name}", message, way))
-    if problems:
-        raise ResourceError("Remediation", "", tuple(problems))

@@ -3,7 +3,7 @@
 The engine knows no action by name. It asks the object that a step names, in this order: `problems` of the Playbook that
 has it, `reads` and `plan` when a run is planned, `drift` while the plan waits, `judge` before each forward effect,
 `assess` where the step stands and what comes next, `owes` and `undo` when the run ends early. `may_write` bounds every
-effect by the plan, `changes` and `cost` are for people and for the mode Auto.
+effect by the plan, `cost` is for the mode Auto. What people are shown of a plan is in the room's module `changes`.
 
 All of it is pure. Every method but `plan` and `assess` has an answer that fits an action that needs nothing special.
 """
@@ -134,17 +134,6 @@ class StepContext:
         return next((s for s in steps if s.name == self.step), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One thing that a plan touches. `before` None: nothing is there now. `after` None: nothing of it is changed for
-    good; `note` says what is done."""
-
-    what: str
-    before: str | None
-    after: str | None
-    note: str = ""
-
-
 class Action:
     """One action. Subclasses name what is theirs; the engine holds one object of each, and no state is kept in it."""
 
@@ -159,6 +148,10 @@ class Action:
     """Whether all that it does is to put back what a step before it has changed."""
     hindered_by: ClassVar[frozenset[Guard]] = frozenset()
     """Guards of `CLUSTER_WIDE` that its own effects, while they are on their way, would refuse."""
+
+    prepares: ClassVar[frozenset[Guard]] = frozenset()
+    """Guards of the next step that its own effect satisfies. Where it has any, every other guard of that step has to
+    permit as well: nothing is prepared for nothing."""
 
     @property
     def asked(self) -> frozenset[Guard]:
@@ -201,6 +194,11 @@ class Action:
         """What is not as the plan saw it, before anything has been done."""
         return None
 
+    def overtaken(self, at: StepContext) -> str | None:  # noqa: ARG002
+        """That nothing of the plan is left to do, because somebody else has done it since. None: something is, or it
+        is not known."""
+        return None
+
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
         """What the guards that it demands say to the effect, or (None) to what would be its first one. By default: the
         cluster is at rest, but for what the plan itself moves."""
@@ -221,6 +219,11 @@ class Action:
         one before is REACHED, whose message then says what is left, and is empty where nothing is."""
         yield from ()
 
+    def undone(self, at: StepContext) -> str | None:  # noqa: ARG002
+        """What of its effect is not there any more, right before the run is called a success; None also where that is
+        not known. Only what is to last, and does not change by itself."""
+        return None
+
     def has_sent_away(self, run: Remediation) -> frozenset[int]:  # noqa: ARG002
         """Brokers, and controllers that are none, that the run has made stop and that are not back yet."""
         return frozenset()
@@ -235,10 +238,6 @@ class Action:
 
     def restorable(self, plan: Plan) -> Iterator[str]:  # noqa: ARG002
         """What it may put back, by the names under which the journal has saved it."""
-        yield from ()
-
-    def changes(self, plan: Plan) -> Iterator[Change]:  # noqa: ARG002
-        """What a person is shown of its part of the plan, before and after."""
         yield from ()
 
     def cost(self, plan: Plan) -> Cost:  # noqa: ARG002

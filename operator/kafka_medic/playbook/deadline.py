@@ -11,7 +11,15 @@ from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_status import RemediationStatus, StepStatus
 from kafka_medic.resources.vocabulary import Decision, Guard
 
-HOLDS = frozenset((Guard.NOT_PAUSED, Guard.WITHIN_WINDOW, Guard.NO_FOREIGN_REASSIGNMENT, Guard.NO_FOREIGN_ROLLOUT))
+HOLDS = frozenset(
+    (
+        Guard.NOT_PAUSED,
+        Guard.WITHIN_WINDOW,
+        Guard.NO_FOREIGN_REASSIGNMENT,
+        Guard.NO_FOREIGN_ROLLOUT,
+        Guard.OWNERS_PAUSED,
+    )
+)
 """Guards by which people keep a step waiting, by a word or by what they do themselves; it is no fault of the step's."""
 
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from kafka_medic.cluster.concern import NOTHING, Concern
 from kafka_medic.cluster.elements import resource_name, settings_unread
 from kafka_medic.cluster.groups import Committed
+from kafka_medic.cluster.owners import OwnerObject
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.resources.vocabulary import WorkloadKind
 
@@ -237,6 +238,55 @@ class ScaleWorkload(Intent):
     @property
     def object_uid(self) -> str | None:
         return self.uid
+
+
+@dataclass(frozen=True, slots=True)
+class PauseObjects(Intent):
+    """Ask the operators of these objects to leave their topics alone."""
+
+    objects: tuple[OwnerObject, ...]
+
+    def describe(self) -> str:
+        return f"pause {_listed(self.objects)}"
+
+    def writes(self) -> Mapping[Hashable, str]:
+        return {("owner pause", each): str(each) for each in self.objects}
+
+
+@dataclass(frozen=True, slots=True)
+class EditObjects(Intent):
+    """Have these objects say what is so: by name of the value, (before, after). Each only where it says what is
+    before."""
+
+    edits: Mapping[OwnerObject, Mapping[str, tuple[str | None, str]]]
+
+    def describe(self) -> str:
+        return f"edit {_listed(tuple(self.edits))}"
+
+    def writes(self) -> Mapping[Hashable, str]:
+        return {
+            ("owner edit", each, name, after): f"{name} of {each}"
+            for each, values in self.edits.items()
+            for name, (_, after) in values.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeObjects(Intent):
+    """Take back the pause of these objects."""
+
+    objects: tuple[OwnerObject, ...]
+
+    def describe(self) -> str:
+        return f"take the pause off {_listed(self.objects)}"
+
+    def writes(self) -> Mapping[Hashable, str]:
+        return {("owner pause", each): str(each) for each in self.objects}
+
+
+def _listed(objects: tuple[OwnerObject, ...]) -> str:
+    more = f" and {len(objects) - 5} more" if len(objects) > 5 else ""
+    return ", ".join(map(str, objects[:5])) + more
 
 
 @dataclass(frozen=True, slots=True)

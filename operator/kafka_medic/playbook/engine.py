@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
-from kafka_medic.guard.verdict import Verdict
+from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.action import PlanRequest, StepContext
 from kafka_medic.playbook.approval import ApprovalJudgement, unchecked
 from kafka_medic.playbook.decision import (
@@ -26,7 +27,7 @@ from kafka_medic.playbook.decision import (
     waiting,
 )
 from kafka_medic.playbook.drift import drifted_long_enough
-from kafka_medic.playbook.execution import advance
+from kafka_medic.playbook.execution import ASK_AGAIN, advance, overtaken
 from kafka_medic.playbook.guards import forward_reasons, judged
 from kafka_medic.playbook.nothing_to_do import with_nothing_to_do
 from kafka_medic.playbook.plan_file import is_missing, unread_file
@@ -35,14 +36,18 @@ from kafka_medic.playbook.preconditions import recreated
 from kafka_medic.playbook.provenance import beyond_plan, forged
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.registry import ACTIONS, needs_its_cause
+from kafka_medic.playbook.running_record import recorded
 from kafka_medic.playbook.triggers import SHIPPED, is_for
+from kafka_medic.resources.conditions import Condition, ConditionStatus, find_condition
 from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
-from kafka_medic.resources.remediation_status import Cure, RemediationStatus, StepStatus
-from kafka_medic.resources.vocabulary import Severity
+from kafka_medic.resources.remediation_status import MAX_EVIDENCE_KEPT, Cure, RemediationStatus, StepStatus
+from kafka_medic.resources.vocabulary import Guard, Severity
 
+PLANNED_AGAIN = "PlannedAgain"
+"""A condition of a run whose plan has replaced one that did not fit the cluster any more."""
 OWN_PLANNING = 900.0
 """Seconds for which a proposal of an owner's own playbook may wait for its plan."""
 
@@ -50,6 +55,8 @@ OWN_PLANNING = 900.0
 def decide(run: Remediation, context: DecisionContext) -> Decision:
     """One reconcile of one Remediation. No effect goes beyond its plan, whatever its journal says."""
     decision = _decide(run, context)
+    status = recorded(run.status, decision.status, context.snapshot.canary, context.now)
+    decision = replace(decision, status=status)
     if decision.intent is None or run.status.plan is None:
         return decision
     beyond = beyond_plan(decision.intent, run.status.plan)
@@ -86,12 +93,25 @@ def _cures(run: Remediation, context: DecisionContext) -> Cure | None:
     cause, known = run.spec.cause, run.status.cures
     if cause is not None:
         found = next((f for f in context.findings if f.id == cause.finding_id), None)
-        severity = found.severity if found else known.severity if known else Severity.INFO
-        return Cure(finding_id=cause.finding_id, severity=severity)
+        if found is None:
+            return known or Cure(finding_id=cause.finding_id, severity=Severity.INFO)
+        return _cure_of(found, known)
     playbook = context.playbook
     fired = [f for f in context.findings if f.firing() and playbook is not None and is_for(playbook, f)]
     gravest = max(fired, key=lambda f: list(Severity).index(f.severity), default=None)
-    return known if gravest is None else Cure(finding_id=gravest.id, severity=gravest.severity)
+    return known if gravest is None else _cure_of(gravest, known)
+
+
+def _cure_of(finding: Finding, known: Cure | None) -> Cure:
+    """With the evidence as it was when the finding first had this severity: its times change in each observation."""
+    if known is not None and (known.finding_id, known.severity) == (finding.id, finding.severity):
+        return known
+    return Cure(
+        finding_id=finding.id,
+        severity=finding.severity,
+        message=finding.message[:1024],
+        evidence=tuple(line[:1024] for line in finding.evidence[:MAX_EVIDENCE_KEPT]),
+    )
 
 
 def _outlived(run: Remediation, context: DecisionContext) -> str | None:
@@ -152,7 +172,7 @@ def _plan(run: Remediation, context: DecisionContext) -> Decision:
         "risk": context.playbook.spec.risk,
         "steps": _steps(proposal),
         "waiting_for": (),
-        "message": "waits for approval of exactly this plan",
+        "message": f"waits for approval of exactly this plan{_why_again(run.status)}",
     }
     return Decision(run.status.model_copy(update=update), requeue=0.0)
 
@@ -169,7 +189,7 @@ def _await(run: Remediation, context: DecisionContext) -> Decision:
     """AwaitingApproval and Approved: nothing has been done; anything that does not fit sends it back or ends it."""
     plan, why_not = run.status.plan, forged(run)
     if plan is None or why_not is not None:
-        again = _again(run.status, why_not or "")
+        again = _again(run.status, why_not or "", context.now)
         return replace(again, warning=("StatusForged", f"planned again: {why_not}"))
     words = judged(run, context, started=False)
     status = run.status.model_copy(update={"approvals": words.records, "approved_by": words.approved_by})
@@ -179,9 +199,15 @@ def _await(run: Remediation, context: DecisionContext) -> Decision:
         return ended(status, Phase.EXPIRED, "nobody approved the plan in time", context.now)
     if is_missing(plan):
         return refuse(status, status.phase or Phase.AWAITING_APPROVAL, (unread_file(plan),))
-    status, voided = drifted_long_enough(status, _drift(run, plan, context), context.now)
+    drift = _drift(run, plan, context)
+    status, voided = drifted_long_enough(status, drift, context.now)
+    if voided and run.spec.cause is None and (done := overtaken(run, plan, context)):
+        return ended(status, Phase.SUPERSEDED, f"{done}: {ASK_AGAIN}", context.now)
     if voided:
-        return _again(status, voided)
+        return _again(status, voided, context.now)
+    if drift and status.phase is Phase.APPROVED:
+        # Not believed yet, and no plan to begin with.
+        return refuse(status, Phase.APPROVED, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.UNKNOWN, drift),))
     return _approved(run.model_copy(update={"status": status}), plan, words, context)
 
 
@@ -190,7 +216,8 @@ def _approved(run: Remediation, plan: Plan, words: ApprovalJudgement, context: D
     status = run.status
     if words.reason.verdict is not Verdict.ALLOW:
         refusals = tuple(r for r in forward_reasons(run, context) if r.verdict is not Verdict.ALLOW)
-        return waiting(status, Phase.AWAITING_APPROVAL, words.reason.message, refusals)
+        message = f"{words.reason.message}{_why_again(status)}"
+        return waiting(status, Phase.AWAITING_APPROVAL, message, refusals)
     if status.phase is Phase.AWAITING_APPROVAL:
         update = {"phase": Phase.APPROVED, "message": words.reason.message, "waiting_for": ()}
         return Decision(status.model_copy(update=update), requeue=0.0)
@@ -215,16 +242,29 @@ def _steps(plan: Plan) -> tuple[StepStatus, ...]:
     return tuple(StepStatus(name=s.name, action=s.action) for s in plan.steps)
 
 
-def _again(status: RemediationStatus, why: str) -> Decision:
-    """Back to planning: another plan needs another approval."""
+def _again(status: RemediationStatus, why: str, now: datetime) -> Decision:
+    """Back to planning: another plan needs another approval, and says why."""
+    condition = Condition(
+        type=PLANNED_AGAIN,
+        status=ConditionStatus.TRUE,
+        reason="NotAsPlanned",
+        message=why[:8192],
+        last_transition_time=now,
+    )
     update = {
         "phase": Phase.PLANNING,
         "plan": None,
         "message": f"planning again: {why}",
         "approvals": (),
         "approved_by": None,
-        "conditions": (),
+        "conditions": (condition,),
         "steps": (),
         "waiting_for": (),
     }
     return Decision(status.model_copy(update=update), requeue=0.0)
+
+
+def _why_again(status: RemediationStatus) -> str:
+    """Why the plan is another one than before; empty for the first."""
+    found = find_condition(status.conditions, PLANNED_AGAIN)
+    return f"; the plan before is void: {found.message}" if found is not None else ""

@@ -44,6 +44,7 @@ from kafka_medic.resources.remediation_status import (
 )
 from kafka_medic.resources.vocabulary import Guard, OnFailure, VerifyProbe
 
+ASK_AGAIN = "ask again if it is still wanted"
 WATCHING = 0.05
 """Seconds, at least, between looks at a broker that is between its restart and its recovery."""
 
@@ -104,10 +105,47 @@ def _go_on(run: Remediation, plan: Plan, context: DecisionContext) -> Decision:
     if report.otherwise is not None and any(r.verdict is not Verdict.ALLOW for r in reasons):
         report, reasons = report.otherwise, ()
         status = _record(status, current, report, context)
-    status, drift = drifted_long_enough(status, _drift(report, reasons), context.now)
+    undone = _undone_by_others(run, plan, context, report)
+    status, drift = drifted_long_enough(status, undone or _drift(report, reasons), context.now)
+    if drift and undone:
+        return _give_up(status, Phase.FAILED, f"what the run has done was undone: {drift}", context.now)
     if drift:
-        return _give_up(status, Phase.SUPERSEDED, f"the cluster is not as planned: {drift}", context.now)
+        return _give_up(status, Phase.SUPERSEDED, _not_as_planned(run, plan, context, drift), context.now)
+    if undone:
+        status = status.model_copy(update={"consecutive_verified": None})
+        return _working(status, Phase.VERIFYING, f"{report.message}; {undone}", SOON)
     return _step(run.model_copy(update={"status": status}), context, step, report, reasons)
+
+
+def _undone_by_others(run: Remediation, plan: Plan, context: DecisionContext, report: StepReport) -> str | None:
+    """What a step has done and somebody has undone, whenever a step has reached its goal. All that are done are asked:
+    Succeeded is about the whole run."""
+    if report.state is not StepState.REACHED:
+        return None
+    left = [step.name for step in run.status.steps if step.phase is not StepPhase.SUCCEEDED]
+    done = (step for step in plan.steps if step.name not in left[1:])
+    asked = (ACTIONS[s.action].undone(StepContext(run, plan, context, s.name)) for s in done)
+    return next((undone for undone in asked if undone), None)
+
+
+def overtaken(run: Remediation, plan: Plan, context: DecisionContext) -> str | None:
+    """That somebody else has done meanwhile all that is left of the plan."""
+    left = [s.name for s in run.status.steps if s.phase is not StepPhase.SUCCEEDED]
+    steps = [s for s in plan.steps if s.name in left and not ACTIONS[s.action].idle(plan)]
+    done = [ACTIONS[s.action].overtaken(StepContext(run, plan, context, s.name)) for s in steps]
+    return "; ".join(why for why in done if why) if done and all(done) else None
+
+
+def _not_as_planned(run: Remediation, plan: Plan, context: DecisionContext, drift: str) -> str:
+    """Why the run ends, and what becomes of its purpose."""
+    why, cause = overtaken(run, plan, context) or f"the cluster is not as planned: {drift}", run.spec.cause
+    if cause is None:
+        return f"{why}: {ASK_AGAIN}"
+    if cause.finding_id in context.finding_ids:
+        return (
+            f"{why}; {cause.finding_id} has not gone, so another plan is proposed, which needs an approval of its own"
+        )
+    return f"{why}; what it was to cure has gone: {cause.finding_id}"
 
 
 def _gives_way(run: Remediation, context: DecisionContext) -> Reason | None:
@@ -246,8 +284,9 @@ def _wind_up(run: Remediation, context: DecisionContext, plan: Plan, journal: Ma
 
 
 def _undone(run: Remediation, plan: Plan, context: DecisionContext) -> Iterator[tuple[str, StepReport]]:
-    """By step: how far each part of the clean-up has come; a part is asked about once those before it are REACHED."""
-    for step in run.status.steps:
+    """By step, the last one first: how far each part of the clean-up has come; a part is asked about once those before
+    it are REACHED."""
+    for step in reversed(run.status.steps):
         if step.phase is not StepPhase.PENDING:
             at = StepContext(run, plan, context, step.name)
             yield from ((step.name, report) for report in ACTIONS[step.action].undo(at))

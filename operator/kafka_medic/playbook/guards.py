@@ -7,6 +7,8 @@ behind is never the safer choice, and a journal that anybody could write is no p
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import dropwhile
 
 from kafka_medic.guard import fit
@@ -68,8 +70,20 @@ def _forward(run: Remediation, context: DecisionContext, intent: Intent | None) 
         same_cluster(plan, context.snapshot),
         *same_topics(plan, context.snapshot),
         *action.judge(at, intent),
+        *_prepared(at, action),
         *_added(at, action),
     )
+
+
+def _prepared(at: StepContext, action: Action) -> Iterator[Reason]:
+    """What the guards say of the step that this one is for."""
+    if not action.prepares:
+        return
+    later = list(dropwhile(lambda s: s.name != at.step, at.plan.steps))[1:]
+    step = next((s for s in later if not ACTIONS[s.action].idle(at.plan)), None)
+    if step is not None:
+        reasons = ACTIONS[step.action].judge(replace(at, step=step.name), None)
+        yield from (reason for reason in reasons if reason.guard not in action.prepares)
 
 
 def _added(at: StepContext, action: Action) -> tuple[Reason, ...]:

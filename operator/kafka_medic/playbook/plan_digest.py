@@ -60,7 +60,9 @@ def _covered(model: Model, kind: type[Model], prefix: str, digested: Digested, a
         if path in digested.shapes and value is not None:
             found[key] = digested.shapes[path](value)
         else:
-            found[key] = _plain(value, f"{path}.", digested, as_before)
+            plain = _plain(value, f"{path}.", digested, as_before)
+            if plain != {} or path not in digested.where_any:
+                found[key] = plain
     return found
 
 

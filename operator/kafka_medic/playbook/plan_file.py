@@ -7,11 +7,9 @@ that people approve covers the file by its hash, so that it is the same for both
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.remediation_plan import (
@@ -29,21 +27,18 @@ from kafka_medic.resources.vocabulary import Guard
 MAX_CHANGES = 20_000
 """Partitions of one plan: more would make each reconcile of the run slow, and what follows it is proposed by itself."""
 
-_NUMBERS = pa.list_(pa.int32())
-_FIELDS: Any = [
-    pa.field("topic", pa.string(), nullable=False),
-    pa.field("partition", pa.int32(), nullable=False),
-    pa.field("replicasBefore", _NUMBERS, nullable=False),
-    pa.field("replicas", _NUMBERS, nullable=False),
-    pa.field("preferredOrder", _NUMBERS, nullable=False),
-    pa.field("wave", pa.int32(), nullable=False),
-    pa.field("sizeBytes", pa.int64()),
-]
-SCHEMA: pa.Schema = pa.schema(_FIELDS)
+MAX_PLAN_BYTES = 600_000
+"""Of a plan in its Remediation. etcd takes 1.5 MiB in one request; the journal needs some of it."""
 
 
 class UnreadablePlan(ValueError):
     """What a plan's file holds is not what the plan names."""
+
+
+def plan_size(plan: Plan) -> int:
+    """Bytes that the plan takes in its Remediation, as JSON in UTF-8: without what stands in its file."""
+    shown = with_many(plan, (), (), ()) if len(plan.part(ReplicaMoves).changes) > MAX_INLINE_CHANGES else plan
+    return len(json.dumps(shown.to_kubernetes(), ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def elections_of(reorders: Sequence[PartitionChange]) -> tuple[PreferredElection, ...]:
@@ -54,6 +49,21 @@ def elections_of(reorders: Sequence[PartitionChange]) -> tuple[PreferredElection
     return tuple(
         PreferredElection(broker=broker, topic=topic, partitions=tuple(sorted(numbers)))
         for (broker, topic), numbers in sorted(by_place.items())
+    )
+
+
+def _schema(pa: Any) -> Any:
+    numbers = pa.list_(pa.int32())
+    return pa.schema(
+        [
+            pa.field("topic", pa.string(), nullable=False),
+            pa.field("partition", pa.int32(), nullable=False),
+            pa.field("replicasBefore", numbers, nullable=False),
+            pa.field("replicas", numbers, nullable=False),
+            pa.field("preferredOrder", numbers, nullable=False),
+            pa.field("wave", pa.int32(), nullable=False),
+            pa.field("sizeBytes", pa.int64()),
+        ]
     )
 
 
@@ -69,6 +79,10 @@ def in_file(plan: Plan, directory: str) -> Plan:
 
 def contents(plan: Plan) -> bytes:
     """The file of a whole plan; the same bytes for the same plan."""
+    # Imported here, as in `whole`: the kubectl plugin has no Arrow, and the command's other answers need none.
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
     orders = {(c.topic, c.partition): c.replicas for c in plan.part(Reorders).reorders}
     rows = [
         {
@@ -83,7 +97,7 @@ def contents(plan: Plan) -> bytes:
         for c in plan.part(ReplicaMoves).changes
     ]
     out = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), out, compression="zstd")
+    pq.write_table(pa.Table.from_pylist(rows, _schema(pa)), out, compression="zstd")
     return out.getvalue().to_pybytes()
 
 
@@ -95,7 +109,12 @@ def whole(plan: Plan, data: bytes) -> Plan:
     if (found := hashlib.sha256(data).hexdigest()) != artifact.sha256:
         raise UnreadablePlan(f"its SHA-256 is {found}, and the plan names {artifact.sha256}")
     try:
-        table = pq.read_table(pa.BufferReader(data), schema=SCHEMA)
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    except ImportError:
+        raise UnreadablePlan("it is Parquet, which the one-file plugin cannot read; install kafka-medic") from None
+    try:
+        table = pq.read_table(pa.BufferReader(data), schema=_schema(pa))
         rows = table.to_pylist()
         changes = tuple(
             PartitionChange(

@@ -8,12 +8,15 @@ from datetime import datetime
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
-from kafka_medic.playbook.acceptance import check, check_values
+from kafka_medic.playbook.acceptance import check
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.extra_reads import Questions
+from kafka_medic.playbook.plan_file import MAX_PLAN_BYTES, plan_size
 from kafka_medic.playbook.preconditions import identified
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.registry import ACTIONS, actions_of, leading
+from kafka_medic.playbook.values import check_values
+from kafka_medic.resources.durations import format_bytes
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import TERMINAL_PHASES
@@ -36,7 +39,17 @@ def propose(request: PlanRequest) -> Plan | Refusal:
     leader = leading(request.playbook)
     assert leader is not None  # check saw to it
     found = leader.plan(request)
-    return found if isinstance(found, Refusal) else identified(request.run, found, request.snapshot)
+    if isinstance(found, Refusal):
+        return found
+    plan = identified(request.run, found, request.snapshot)
+    taken = plan_size(plan)
+    if taken > MAX_PLAN_BYTES:
+        message = (
+            f"the plan takes {format_bytes(taken)} in its Remediation, and {format_bytes(MAX_PLAN_BYTES)} fit; ask for "
+            "fewer topics, groups or brokers in one run"
+        )
+        return Refusal(message, permanent=True)
+    return plan
 
 
 def questions(

@@ -38,7 +38,7 @@ def forged(run: Remediation) -> str | None:
 def _saved(run: Remediation) -> set[str]:
     """Settings and annotations; an election's places, say, are nothing that is put back."""
     names = (value.name for entry in run.status.journal for value in entry.saved)
-    return {name for name in names if name.startswith(("TOPIC/", "BROKER/", "POD/"))}
+    return {name for name in names if name.startswith(("TOPIC/", "BROKER/", "POD/", "OWNER/"))}
 
 
 def _restorable(plan: Plan) -> set[str]:

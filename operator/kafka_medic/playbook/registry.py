@@ -8,6 +8,7 @@ from kafka_medic.playbook.action import Action
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.leadership.action import ElectPreferredLeaders, ReorderReplicas
 from kafka_medic.playbook.offsets.action import ResetOffsets, RestoreOffsets, StartConsumers, StopConsumers
+from kafka_medic.playbook.owners.action import PauseOwners, ReturnToOwners
 from kafka_medic.playbook.reassign.action import ReassignPartitions
 from kafka_medic.playbook.restart.action import RescueRecordsFirst, RestartBrokers
 from kafka_medic.playbook.settings.action import RemoveThrottles, SetClusterDefaults, SetMinInsyncReplicas
@@ -32,6 +33,8 @@ ACTIONS: Mapping[ActionName, Action] = {
         StopConsumers(),
         StartConsumers(),
         SetClusterDefaults(),
+        PauseOwners(),
+        ReturnToOwners(),
     )
 }
 
@@ -39,13 +42,20 @@ REASSIGN, MINIMUMS = ActionName.REASSIGN_PARTITIONS, ActionName.SET_MIN_INSYNC_R
 REORDER, ELECT = ActionName.REORDER_REPLICAS, ActionName.ELECT_PREFERRED_LEADERS
 RESTART, RESET = ActionName.RESTART_BROKERS, ActionName.RESET_OFFSETS
 DEFAULTS = ActionName.SET_CLUSTER_DEFAULTS
+PAUSE, RETURN = ActionName.PAUSE_OWNERS, ActionName.RETURN_TO_OWNERS
 
 SEQUENCES: Mapping[tuple[ActionName, ...], ActionName] = {
     (REASSIGN,): REASSIGN,
     (REASSIGN, MINIMUMS): REASSIGN,
     (REASSIGN, REORDER, ELECT): REASSIGN,
     (REASSIGN, MINIMUMS, REORDER, ELECT): REASSIGN,
+    # Owners are kept off while replicas and settings of their topics change. Leaders are no matter of theirs.
+    (PAUSE, REASSIGN, RETURN): REASSIGN,
+    (PAUSE, REASSIGN, MINIMUMS, RETURN): REASSIGN,
+    (PAUSE, REASSIGN, RETURN, REORDER, ELECT): REASSIGN,
+    (PAUSE, REASSIGN, MINIMUMS, RETURN, REORDER, ELECT): REASSIGN,
     (MINIMUMS,): MINIMUMS,
+    (PAUSE, MINIMUMS, RETURN): MINIMUMS,
     (REORDER, ELECT): REORDER,
     (ELECT,): ELECT,
     (RESTART,): RESTART,

@@ -14,6 +14,7 @@ from pydantic import Field, StringConstraints
 from .base import Model
 from .scalars import BigCount, LongText, Timestamp
 
+MAX_CONDITIONS = 12
 LIST_MAP_BY_TYPE = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
 
 ConditionType = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9]*$")]
@@ -45,7 +46,7 @@ class Condition(Model):
 
 Conditions = Annotated[
     tuple[Condition, ...],
-    Field(max_length=32, json_schema_extra=LIST_MAP_BY_TYPE),
+    Field(max_length=MAX_CONDITIONS, json_schema_extra=LIST_MAP_BY_TYPE),
 ]
 
 

@@ -63,8 +63,8 @@ class Column:
 _AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
 
-def _condition(type_: str) -> str:
-    return f'.status.conditions[?(@.type=="{type_}")].status'
+def _condition(type_: str, field: str = "status") -> str:
+    return f'.status.conditions[?(@.type=="{type_}")].{field}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +161,17 @@ DEFINITIONS: tuple[Definition, ...] = (
         rules=(_SHORT_NAME,),
         columns=(
             Column("Ready", _condition("Ready")),
-            Column("Reachable", _condition("Reachable")),
-            Column("Replicated", _condition("Replicated")),
+            Column("Reason", _condition("Ready", "reason")),
             Column("Findings", ".status.findingsTotal", "integer"),
             Column("Brokers", ".status.brokers.reachable", "integer"),
-            Column("Mode", ".status.mode"),
+            Column("Metadata", ".status.metadata", description="KRaft or ZooKeeper."),
             Column("Version", ".status.version"),
-            Column("Remediation", ".spec.remediation.mode", priority=1),
+            Column("Mode", ".spec.remediation.mode", description="How far the operator may go."),
+            Column("Reachable", _condition("Reachable"), priority=1),
+            Column("Replicated", _condition("Replicated"), priority=1),
             Column("Paused", ".spec.remediation.paused", "boolean", priority=1),
             Column("Observed", ".status.lastObservedAt", "date", priority=1),
+            Column("Message", _condition("Ready", "message"), priority=1),
             _AGE,
         ),
     ),
@@ -183,7 +185,9 @@ DEFINITIONS: tuple[Definition, ...] = (
             Column("Treats", ".spec.trigger.finding"),
             Column("Risk", ".spec.risk"),
             Column("Accepted", _condition("Accepted")),
+            Column("Reason", _condition("Accepted", "reason")),
             Column("Digest", ".status.digest", priority=1),
+            Column("Message", _condition("Accepted", "message"), priority=1),
             _AGE,
         ),
     ),
@@ -218,6 +222,7 @@ DEFINITIONS: tuple[Definition, ...] = (
             Column("Decision", ".spec.decision"),
             Column("Approver", ".spec.approver"),
             Column("Digest", ".spec.planDigest", priority=1),
+            Column("Reason", ".spec.reason", priority=1, description="What the approver wrote."),
             _AGE,
         ),
     ),

@@ -2,7 +2,7 @@
 
     python -m kafka_medic.resources.generate [--check]
 
-crds/ is the source that people read and `kubectl apply`; charts cannot reach outside themselves, so the
+crds/ is the source that people read and `kubectl apply`. Charts cannot reach outside themselves, so the
 chart holds copies of it and of playbooks/. This module alone in this package touches files, and only when
 it is run.
 """
@@ -42,7 +42,7 @@ def wanted(root: Path) -> dict[Path, str]:
     for definition in DEFINITIONS:
         text = render(definition)
         files[Path("crds", definition.file_name)] = text
-        files[CHART / "crds" / definition.file_name] = text
+        files[CHART / "files" / "crds" / definition.file_name] = text
     for playbook in sorted((root / "playbooks").glob("*.yaml")):
         files[CHART / "files" / "playbooks" / playbook.name] = playbook.read_text(encoding="utf-8")
     return files

@@ -61,6 +61,7 @@ class BrokerIdSource(StrEnum):
     ORDINAL = "Ordinal"
     LABEL = "Label"
     ANNOTATION = "Annotation"
+    ANSWER = "Answer"
 
 
 class SignKind(StrEnum):
@@ -89,7 +90,11 @@ class CaSecretRef(Model):
     """The Secret with the certificates to trust."""
 
     name: ObjectName = Field(description="The Secret's name.")
-    key: SecretKey = Field(default="ca.crt", description="The key that holds the PEM certificates to trust.")
+    key: SecretKey = Field(
+        default="ca.crt",
+        description="The key that holds the PEM certificates to trust. With ca.crt, those of Strimzi's former CAs in "
+        "the same Secret are trusted too.",
+    )
 
 
 class CertSecretRef(Model):
@@ -237,7 +242,7 @@ class Brokers(Model):
     model_config = ConfigDict(
         json_schema_extra=validations(
             rule(
-                "(self.idFrom == 'Ordinal') == !has(self.idKey)",
+                "(self.idFrom in ['Label', 'Annotation']) == has(self.idKey)",
                 "idKey is needed with idFrom Label and Annotation, and only with them",
                 field_path=".idKey",
             )
@@ -248,7 +253,8 @@ class Brokers(Model):
     id_from: BrokerIdSource = Field(
         default=BrokerIdSource.ORDINAL,
         description=(
-            "Where a Pod's broker id is read from: the number at the end of its name, a label, an annotation."
+            "Where a Pod's broker id is read from: the number at the end of its name, a label, an annotation, or what"
+            " answers at the Pod's own address."
         ),
     )
     id_key: LabelKey | None = Field(default=None, description="The label or annotation that holds the broker id.")
@@ -269,7 +275,7 @@ class Brokers(Model):
 
     @model_validator(mode="after")
     def _key_fits_the_source(self) -> Self:
-        if (self.id_from is BrokerIdSource.ORDINAL) != (self.id_key is None):
+        if (self.id_from in (BrokerIdSource.LABEL, BrokerIdSource.ANNOTATION)) != (self.id_key is not None):
             raise ValueError(
                 "idKey is needed with idFrom Label and Annotation, and only with them; add or remove idKey"
             )
@@ -355,10 +361,10 @@ class Canary(Model):
 class ConsumerGroups(Model):
     """Which consumer groups are looked at."""
 
-    include: Annotated[tuple[NamePattern, ...], Field(max_length=64)] = Field(
+    include: Annotated[tuple[NamePattern, ...], Field(max_length=32)] = Field(
         default=(), description="Regular expressions over whole group names. Empty: every group."
     )
-    exclude: Annotated[tuple[NamePattern, ...], Field(max_length=64)] = Field(
+    exclude: Annotated[tuple[NamePattern, ...], Field(max_length=32)] = Field(
         default=(), description="Groups that are left out even if included."
     )
 

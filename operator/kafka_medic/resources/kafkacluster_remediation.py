@@ -15,10 +15,10 @@ from .scalars import (
     Count,
     Duration,
     Flag,
-    IntOrString,
     LineText,
     ObjectName,
     ParameterName,
+    ShortIntOrString,
     Timestamp,
 )
 from .vocabulary import FindingType, RemediationMode, Risk
@@ -28,6 +28,8 @@ TimeZoneName = Annotated[
     str,
     StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$"),
 ]
+MAX_OVERRIDDEN = 8
+"""Parameters of one playbook that a KafkaCluster may set: with more, all overrides at their bounds would be 1 MB."""
 SET_LIST = {"x-kubernetes-list-type": "set"}
 
 
@@ -73,7 +75,7 @@ class PlaybookOverride(Model):
 
     name: ObjectName = Field(description="The Playbook's name.")
     mode: RemediationMode | None = Field(default=None, description="The mode for this playbook.")
-    parameters: Annotated[dict[ParameterName, IntOrString], Field(max_length=32)] = Field(
+    parameters: Annotated[dict[ParameterName, ShortIntOrString], Field(max_length=MAX_OVERRIDDEN)] = Field(
         default_factory=dict, description="Values of the playbook's parameters instead of its defaults."
     )
 
@@ -173,7 +175,7 @@ class RemediationPolicy(Model):
     playbooks: Annotated[
         tuple[PlaybookOverride, ...],
         Field(
-            max_length=32,
+            max_length=16,
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
         ),
     ] = Field(default=(), description="What differs for some playbooks.")

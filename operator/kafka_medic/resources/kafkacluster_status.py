@@ -18,6 +18,8 @@ MAX_EVIDENCE = 20
 MAX_REGRESSIONS = 100
 MAX_OUTAGES = 10
 MAX_LEADERLESS = 20
+MAX_POOLS = 32
+MAX_POOL_IDS = 250
 
 CONDITION_TYPES = (
     "Reachable",
@@ -96,7 +98,9 @@ class NodePoolStatus(Model):
 
     name: ObjectName = Field(description="The KafkaNodePool's name.")
     roles: Annotated[tuple[ShortText, ...], Field(max_length=4)] = Field(default=(), description="What its nodes are.")
-    ids: Annotated[tuple[Count, ...], Field(max_length=1000)] = Field(default=(), description="Its nodes' ids.")
+    ids: Annotated[tuple[Count, ...], Field(max_length=MAX_POOL_IDS)] = Field(
+        default=(), description="Its nodes' ids, the smallest first. Cut off."
+    )
 
 
 class StrimziStatus(Model):
@@ -109,8 +113,8 @@ class StrimziStatus(Model):
     secrets: Annotated[tuple[ObjectName, ...], Field(max_length=4)] = Field(
         default=(), description="The Secrets that are used: the cluster's CA, the user's."
     )
-    pools: Annotated[tuple[NodePoolStatus, ...], Field(max_length=100)] = Field(
-        default=(), description="The cluster's KafkaNodePools."
+    pools: Annotated[tuple[NodePoolStatus, ...], Field(max_length=MAX_POOLS)] = Field(
+        default=(), description="The cluster's KafkaNodePools. Cut off."
     )
     rack_key: ShortText | None = Field(default=None, description="The nodes' label that racks are named after.")
     set_by_hand: Annotated[tuple[CamelWord, ...], Field(max_length=4)] = Field(
@@ -136,7 +140,10 @@ class KafkaClusterStatus(Model):
     ] = Field(default=(), description="What is wrong, the worst first. Cut off; see findingsTotal.")
     findings_total: Count | None = Field(default=None, description="How many findings there are in all.")
     brokers: BrokerCounts | None = Field(default=None, description="How many brokers there should be and are.")
-    mode: ClusterMode | None = Field(default=None, description="Who keeps the metadata, as observed.")
+    controller: Count | None = Field(
+        default=None, description="The active controller; in KRaft, the quorum's leader. Absent: none, or unknown."
+    )
+    metadata: ClusterMode | None = Field(default=None, description="Who keeps the metadata, as observed.")
     strimzi: StrimziStatus | None = Field(
         default=None, description="What spec.strimzi was resolved to. Absent without spec.strimzi."
     )

@@ -12,9 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 _OPEN = re.compile(r"\{,[0-9]*\}")
 
 
@@ -22,6 +19,12 @@ def refused(pattern: str) -> str | None:
     """Why RE2 does not read it; None when it does, alone and as a pattern over the whole name."""
     if _OPEN.search(pattern):
         return "a repetition without its least number is read as text: write {0,3} for {,3}"
+    try:
+        # Imported here: it takes a while to load, and the kubectl plugin, which has no Arrow, applies no pattern.
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.compute as pc  # noqa: PLC0415
+    except ImportError:
+        return None
     for text in (pattern, _whole(pattern)):
         try:
             pc.match_substring_regex(pa.array([""]), text)
@@ -32,6 +35,9 @@ def refused(pattern: str) -> str | None:
 
 def matching(pattern: str, names: Sequence[str]) -> list[bool]:
     """Of each name, whether the pattern matches all of it. Raises ValueError for what RE2 does not read."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
     try:
         found: Any = pc.match_substring_regex(pa.array(names, pa.string()), _whole(pattern))
     except pa.ArrowInvalid as problem:

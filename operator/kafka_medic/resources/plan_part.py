@@ -25,7 +25,9 @@ class PlanPartSpec(Model):
     )
     part: Count = Field(description="Which piece, from 0.")
     parts: Annotated[int, Field(ge=1, le=MAX_PARTS, strict=True)] = Field(description="How many there are.")
-    data: Annotated[str, StringConstraints(max_length=MAX_PART_BYTES // 3 * 4)] = Field(description="In Base64.")
+    data: Annotated[str, StringConstraints(max_length=MAX_PART_BYTES // 3 * 4, pattern=r"^[A-Za-z0-9+/]*={0,2}$")] = (
+        Field(description="In Base64.")
+    )
 
 
 class PlanPart(Resource):

@@ -28,6 +28,7 @@ from .scalars import (
     LineText,
     LongText,
     ParameterName,
+    ShortIntOrString,
     StepName,
     Uri,
 )
@@ -67,7 +68,7 @@ class Parameter(Model):
 
     name: ParameterName = Field(description="The parameter's name, in camelCase.")
     type: ParameterType = Field(description="What its value is.")
-    default: IntOrString | None = Field(
+    default: ShortIntOrString | None = Field(
         default=None,
         description='The value when nobody sets one, booleans as "true" and "false". Absent: must be set.',
     )
@@ -152,7 +153,7 @@ class Step(Model):
 
     name: StepName = Field(description="The step's name, unique in the playbook.")
     action: ActionName = Field(description="What is done: one of a closed list, never code.")
-    with_: Annotated[dict[ParameterName, IntOrString], Field(max_length=32)] = Field(
+    with_: Annotated[dict[ParameterName, IntOrString], Field(max_length=8)] = Field(
         alias="with",
         default_factory=dict,
         description=("Constants for the action, where the playbook has no parameter of that name; booleans as text."),

@@ -50,6 +50,7 @@ MAX_METADATA = 4096
 """Characters that one commit may carry: Kafka's own `offset.metadata.max.bytes`."""
 MAX_ALL_METADATA = 200_000
 """Of all commits that one plan would overwrite, and so holds."""
+RackName = Annotated[str, StringConstraints(max_length=64)]
 GroupName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 CommitMetadata = Annotated[str, StringConstraints(max_length=MAX_METADATA)]
 Replicas = Annotated[tuple[BrokerId, ...], Field(max_length=32)]
@@ -75,6 +76,24 @@ class Artifact(Model):
     )
 
 
+MAX_LOADS = 1000
+"""Brokers whose load a plan shows."""
+Loads = Annotated[tuple[Count, ...], Field(max_length=MAX_LOADS)]
+
+
+class BrokerLoads(Model):
+    """What each broker holds before and after, over the whole cluster. All lists are of the same length."""
+
+    brokers: Annotated[tuple[BrokerId, ...], Field(max_length=MAX_LOADS)] = Field(description="Brokers, by id.")
+    racks: Annotated[tuple[RackName, ...], Field(max_length=MAX_LOADS)] = Field(
+        description="The rack of each. Empty: not known."
+    )
+    replicas_before: Loads = Field(description="Replicas that each holds now.")
+    replicas_after: Loads = Field(description="Replicas that each would hold.")
+    leaders_before: Loads = Field(description="Partitions whose first replica each is now.")
+    leaders_after: Loads = Field(description="Partitions whose first replica each would be.")
+
+
 class ReplicaMoves(Part):
     """Partitions that get replicas, and how fast they are copied."""
 
@@ -91,6 +110,9 @@ class ReplicaMoves(Part):
         default=(), description="Partitions that would change. Empty when there is an artifact."
     )
     artifact: Artifact | None = Field(default=None, description="Where the changes lie when they are too many.")
+    loads: BrokerLoads | None = Field(
+        default=None, description="What each broker holds before and after. Absent: more than 1,000 brokers."
+    )
 
     digested: ClassVar = Digested(
         always=paths(
@@ -100,10 +122,11 @@ class ReplicaMoves(Part):
         left_out=paths(
             # Totals: nothing is done by them.
             "lowerBoundMoves bytesToMove waves "
+            "loads.brokers loads.racks loads.replicasBefore loads.replicasAfter loads.leadersBefore loads.leadersAfter "
             # The hash decides what the file holds.
             "artifact.uri"
         ),
-        where_any=paths("changes.sizeBytes"),
+        where_any=paths("changes.sizeBytes loads"),
         left_out_before=paths("changes.sizeBytes"),
         shapes={"artifact": lambda artifact: artifact.sha256},
     )
@@ -196,6 +219,62 @@ class SettingChanges(Part):
 
     def topics(self) -> Iterator[str]:
         yield from (c.resource_name for c in self.config_changes if c.resource_type is ConfigResourceType.TOPIC)
+
+    def touched(self) -> Iterator[tuple[str, int]]:
+        yield from ((f"{c.name} of {c.resource_type.value} {c.resource_name}", 0) for c in self.config_changes)
+
+
+class EditedBy(StrEnum):
+    """Who pauses, edits and resumes an object that describes a topic."""
+
+    OPERATOR = "Operator"
+    PERSON = "Person"
+
+
+class OwnerEdit(Model):
+    """One value of such an object, before and after."""
+
+    name: ConfigName = Field(description="`replicas`, or the name of the setting.")
+    before: ConfigValue | None = Field(default=None, description="What the object says now. Absent: nothing.")
+    after: ConfigValue = Field(description="What it is to say when its operator acts on it again.")
+
+
+class OwnedTopic(Model):
+    """A topic of the plan that an object of another operator describes. That operator is kept off the topic until the
+    object says what the plan makes of it."""
+
+    topic: TopicName = Field(description="The topic.")
+    kind: ShortText = Field(description="The object's kind.")
+    name: ObjectName = Field(description="The object's name.")
+    uid: Uid = Field(description="Its uid. Another object of the same name is not touched.")
+    by: EditedBy = Field(description="Who pauses, edits and resumes it.")
+    paused: Flag = Field(default=False, description="Whether it was paused before, and stays so.")
+    reason: LineText = Field(default="", description="Why a person has to do it.")
+    edits: Annotated[tuple[OwnerEdit, ...], Field(max_length=8)] = Field(
+        default=(), description="What the object does not say yet."
+    )
+
+
+class OwnedTopics(Part):
+    """Topics that others describe."""
+
+    owned_topics: Annotated[tuple[OwnedTopic, ...], Field(max_length=MAX_INLINE_CHANGES)] | None = Field(
+        default=None,
+        description="Topics of the plan that objects of other operators describe, and the edit of each. Absent: none.",
+    )
+
+    digested: ClassVar = Digested(
+        always=paths(
+            "ownedTopics.topic ownedTopics.kind ownedTopics.name ownedTopics.uid ownedTopics.by ownedTopics.paused "
+            "ownedTopics.edits.name ownedTopics.edits.before ownedTopics.edits.after"
+        ),
+        # Prose.
+        left_out=paths("ownedTopics.reason"),
+        where_any=paths("ownedTopics"),
+    )
+
+    def each(self) -> tuple[OwnedTopic, ...]:
+        return self.owned_topics or ()
 
 
 class BrokerRestart(Model):
@@ -391,6 +470,7 @@ AnyPart: TypeAlias = (
     | Resignations
     | OffsetChanges
     | StoppedConsumers
+    | OwnedTopics
 )
 PARTS: tuple[type[Part], ...] = get_args(AnyPart)
 PartOfKind = TypeVar("PartOfKind", bound=Part)
@@ -474,6 +554,7 @@ _ORDER = (
     "resignations",
     "rescue_topic",
     "artifact",
+    "loads",
     "topics",
     "preconditions",
 )

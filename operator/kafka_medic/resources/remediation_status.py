@@ -179,11 +179,47 @@ class Waiting(Model):
     remediation: ObjectName | None = Field(default=None, description="The other Remediation that goes first.")
 
 
+MAX_WAITS = 60
+"""Waits that a run keeps, the longest ones."""
+
+
+class Wait(Model):
+    """A guard that held the run, and for how long."""
+
+    guard: Guard = Field(description="The guard.")
+    verdict: Verdict = Field(description="Its verdict.")
+    message: ShortText = Field(default="", description="Its reason, when it first refused.")
+    since: Timestamp = Field(description="When it first refused.")
+    until: Timestamp | None = Field(default=None, description="When it no longer refused. Absent: it still does.")
+
+
+class CanaryEffect(Model):
+    """How the canary's records fared while the run acted."""
+
+    before_ms: BigCount = Field(description="The slowest acknowledgement right before the run's first effect.")
+    worst_ms: BigCount = Field(description="The slowest acknowledgement that a reconcile of the run has seen.")
+    at: Timestamp = Field(description="When that was.")
+    consume_before_ms: BigCount | None = Field(
+        default=None, description="The slowest record from send to read, right before the run's first effect."
+    )
+    consume_worst_ms: BigCount | None = Field(
+        default=None, description="The slowest record from send to read that a reconcile of the run has seen."
+    )
+    failing: Count = Field(default=0, description="The most canary partitions that failed at one time.")
+
+
+MAX_EVIDENCE_KEPT = 8
+
+
 class Cure(Model):
     """The finding that a run is there to cure, as it stood before the run began."""
 
     finding_id: FindingId = Field(description="The finding's id.")
     severity: Severity = Field(description="Its severity. Of two runs, the cure of the graver finding goes first.")
+    message: LineText = Field(default="", description="The finding in a sentence, as it was then.")
+    evidence: Annotated[tuple[LineText, ...], Field(max_length=MAX_EVIDENCE_KEPT)] = Field(
+        default=(), description="Its evidence then. Cut off."
+    )
 
 
 class RemediationStatus(Model):
@@ -235,6 +271,12 @@ class RemediationStatus(Model):
     )
     waiting_for: Annotated[tuple[Waiting, ...], Field(max_length=MAX_WAITING)] = Field(
         default=(), description="The guards that the run waits for."
+    )
+    waits: Annotated[tuple[Wait, ...], Field(max_length=MAX_WAITS)] = Field(
+        default=(), description="The guards that held the run so far, for its report. Past 60 the shortest are dropped."
+    )
+    canary: CanaryEffect | None = Field(
+        default=None, description="The canary's records while the run acted. Absent: none were seen."
     )
     started_at: Timestamp | None = Field(default=None, description="When the first effect was intended.")
     finished_at: Timestamp | None = Field(default=None, description="When the run ended.")

@@ -135,12 +135,12 @@ Timestamp = Annotated[
 """A moment with a zone; written as RFC 3339 in UTC."""
 
 
-def _int_or_text(value: object) -> int | str:
+def _int_or_text(value: object, most: int = MAX_VALUE_LENGTH) -> int | str:
     # YAML reads `true` and `1.5` as types that Kubernetes' int-or-string refuses: say so, do not convert
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError("is neither an integer nor a string; put booleans and fractions in quotes")
-    if isinstance(value, str) and len(value) > MAX_VALUE_LENGTH:
-        raise ValueError(f"is too long; write at most {MAX_VALUE_LENGTH} characters")
+    if isinstance(value, str) and len(value) > most:
+        raise ValueError(f"is too long; write at most {most} characters")
     if isinstance(value, int) and abs(value) > MAX_INT64:
         raise ValueError("does not fit into 64 bits; write a smaller number")
     return value
@@ -153,3 +153,10 @@ IntOrString = Annotated[
     WithJsonSchema({"x-kubernetes-int-or-string": True, "maxLength": MAX_VALUE_LENGTH}),
 ]
 """`50000000` or `"50000000"`, `"true"`, `"5m"`: what an action's parameter is written as."""
+MAX_SHORT_VALUE_LENGTH = 256
+ShortIntOrString = Annotated[
+    int | str,
+    PlainValidator(lambda value: _int_or_text(value, MAX_SHORT_VALUE_LENGTH)),
+    WithJsonSchema({"x-kubernetes-int-or-string": True, "maxLength": MAX_SHORT_VALUE_LENGTH}),
+]
+"""The same where there may be many of them in one object."""

@@ -87,7 +87,7 @@ class LabelSelector(Model):
     match_labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=32)] = Field(
         default_factory=dict, description="Labels that must be there with exactly these values."
     )
-    match_expressions: Annotated[tuple[LabelExpression, ...], Field(max_length=16)] = Field(
+    match_expressions: Annotated[tuple[LabelExpression, ...], Field(max_length=8)] = Field(
         default=(), description="Further requirements; all must hold."
     )
 

@@ -111,6 +111,8 @@ class ActionName(StrEnum):
     STOP_CONSUMERS = "StopConsumers"
     START_CONSUMERS = "StartConsumers"
     SET_CLUSTER_DEFAULTS = "SetClusterDefaults"
+    PAUSE_OWNERS = "PauseOwners"
+    RETURN_TO_OWNERS = "ReturnToOwners"
 
 
 class WorkloadKind(StrEnum):
@@ -157,6 +159,7 @@ class Guard(StrEnum):
     PARTITIONS_LED = "PartitionsLed"
     TARGET_WITHIN_LOG = "TargetWithinLog"
     PREVIOUS_OFFSETS_KNOWN = "PreviousOffsetsKnown"
+    OWNERS_PAUSED = "OwnersPaused"
 
 
 class Verdict(StrEnum):
@@ -182,6 +185,8 @@ class VerifyProbe(StrEnum):
     CONSUMERS_STOPPED = "ConsumersStopped"
     CONSUMERS_STARTED = "ConsumersStarted"
     CLUSTER_DEFAULTS_SET = "ClusterDefaultsSet"
+    OWNERS_KEPT_OFF = "OwnersKeptOff"
+    OWNERS_AGREE = "OwnersAgree"
     FINDING_GONE = "FindingGone"
 
 

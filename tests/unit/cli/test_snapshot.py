@@ -101,14 +101,18 @@ def test_secrets_come_from_files_and_a_snapshot_from_what_the_cluster_answers(ca
     assert closed == [True]
 
 
-def test_a_cluster_that_does_not_answer_is_a_snapshot_that_says_so(capsys, monkeypatch):
+def test_a_cluster_that_does_not_answer_is_a_snapshot_that_says_so_once_and_exit_3(capsys, monkeypatch):
     monkeypatch.setattr(command, "RealKafka", lambda _: SimKafka(reachable=False))
-    assert main(["snapshot", "--bootstrap-servers", "a:9092", "-o", "json"]) == 0
+    assert main(["snapshot", "--bootstrap-servers", "a:9092", "-o", "json"]) == 3
     told = capsys.readouterr()
     document = json.loads(told.out)
     assert document["partitions"] is None
     assert {s["state"] for s in document["sources"]} == {"Unknown"}
-    assert "kafka is not known" in told.err
+    assert told.err.startswith("kafka-medic: Kafka at a:9092 did not answer: ")
+    assert len(told.err.splitlines()) == 2
+    assert main(["snapshot", "--bootstrap-servers", "a:9092"]) == 3
+    told = capsys.readouterr()
+    assert (told.out, len(told.err.splitlines())) == ("", 2)
 
 
 def test_what_is_written_can_be_read_back(capsys, monkeypatch, tmp_path):

@@ -110,6 +110,13 @@ def test_crossed_pods_are_told_each_with_the_broker_that_runs_there(make: Make) 
     assert admin.identities(cluster.addresses(), IDS) == {1: 1, 2: 3, 3: 2}
 
 
+def test_pods_of_which_nothing_says_what_they_run_are_asked_at_their_own_address(make: Make) -> None:
+    admin, cluster = make(Cluster(runs={1: 1, 2: 3, 3: 2}))
+    unclaimed = {-1 - place: address for place, address in enumerate(cluster.addresses().values())}
+    assert admin.identities(unclaimed, IDS) == {-1: 1, -2: 3, -3: 2}
+    assert all("-" not in name for pod in cluster.pods.values() for asked in pod.asked for name in asked)
+
+
 def test_a_service_that_leads_to_another_pod_deceives_nobody(make: Make, made: list[Any]) -> None:
     """Broker 2 is reached, and answers as itself; the Pod that is said to be its runs broker 3."""
     cluster = Cluster(runs={1: 1, 2: 3, 3: 2})

@@ -22,10 +22,12 @@ class Server:
     def __init__(self) -> None:
         self.ahead: float | None = 0.0
         self.slow = 0.0
+        self.asked_by: str | None = None
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                server.asked_by = self.headers["User-Agent"]
                 time.sleep(server.slow)
                 body = json.dumps({"message": "no such object"}).encode()
                 self.send_response_only(404)
@@ -83,3 +85,9 @@ def test_what_was_measured_long_ago_is_not_known_any_more(server, monkeypatch):
     assert server.api.skew is not None
     monkeypatch.setattr(kubernetes_api, "REMEMBERED", -1.0)
     assert server.api.skew is None
+
+
+def test_the_api_server_is_told_who_writes(server):
+    """It names the owner of a field after that (metadata.managedFields)."""
+    server.ask()
+    assert server.asked_by == kubernetes_api.WRITER == "kafka-medic/1"

@@ -6,6 +6,7 @@ import socket
 import ssl
 import threading
 import traceback
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -20,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import Connection, TlsMaterial
-from kafka_medic.clients.tls import client_context, explained
+from kafka_medic.clients.tls import client_certificate_refused, client_context, explained
 
 CA = trustme.CA()
 MINE = CA.issue_cert("127.0.0.1")
@@ -126,6 +127,20 @@ def test_each_failure_of_a_handshake_has_its_own_name(server):
     assert reason(server(MINE, trusts=CA), protocol="PLAINTEXT").kind is FailureKind.WRONG_PROTOCOL
     api_versions = b"\x00\x00\x00\x06\x00\x00\x00\x01\x00\x23"
     assert reason(server(None, reply=api_versions)).kind is FailureKind.WRONG_PROTOCOL
+
+
+def test_which_broker_does_not_take_a_client_certificate(server):
+    takes, strange = server(MINE, trusts=CA), server(MINE, trusts=trustme.CA())
+    shown = Connection("127.0.0.1:1", "SSL", tls=TlsMaterial(CA_PEM, CERTIFICATE, KEY), timeout_seconds=3.0)
+    assert client_certificate_refused(shown, [("127.0.0.1", takes)]) is None
+    refused = client_certificate_refused(shown, [("127.0.0.1", takes), ("127.0.0.1", strange)])
+    assert refused is not None
+    assert refused.kind is FailureKind.CLIENT_CERTIFICATE
+    assert f"127.0.0.1:{strange}" in refused.message
+    unusable = replace(shown, tls=TlsMaterial(CA_PEM, "no certificate", KEY))
+    told = client_certificate_refused(unusable, [("127.0.0.1", takes)])
+    assert told is not None
+    assert told.kind is FailureKind.CREDENTIALS
 
 
 def test_where_a_handshake_shows_nothing_the_first_failure_stands(server):

@@ -11,14 +11,17 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.snapshot import NO_LEADER, Source, SourceState
+from kafka_medic.controller import metrics as metrics_module
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.diagnose.diagnosis import diagnose
+from kafka_medic.guard.breaker import BreakerReading, BreakerState
 from kafka_medic.observe.canary import Outcome
+from kafka_medic.resources.phases import Phase
 from tests.simulation.world import World, factor_one_cluster
 from tests.unit.cluster import worlds
+from tests.unit.controller.exposed import KEY, everything, running
 from tests.unit.diagnose.test_canary import cluster, reading
 
-KEY = ("ns", "c")
 HERE = {"namespace": "ns", "cluster": "c"}
 
 
@@ -128,6 +131,30 @@ def test_who_loses_the_lease_tells_only_that():
     assert value(metrics, "source_known", source="kafka") is None
 
 
+def test_a_run_shows_how_far_it_is_and_what_is_left_and_what_it_waits_for():
+    metrics, own = everything(), {"remediation": "r", "playbook": "raise-replication-factor"}
+    assert value(metrics, "remediation_phase", **own, phase="Running") == 1
+    assert value(metrics, "remediation_step_done", **own, step="raise", unit="partitions") == 5
+    assert value(metrics, "remediation_step_total", **own, step="raise", unit="partitions") == 10
+    assert value(metrics, "remediation_remaining_bytes", **own) == 2_000
+    assert value(metrics, "remediation_remaining_seconds", **own) == 90
+    assert value(metrics, "remediation_waiting", **own, guard="WithinWindow", verdict="Wait") == 1
+    metrics.reconciled(KEY, worlds.NOW, worlds.healthy(), (), [running()], None)
+    assert value(metrics, "remediation_remaining_bytes", **own) is None, "a size that is not known is not 0"
+
+
+def test_a_run_that_ended_keeps_its_series_for_an_hour():
+    metrics, own = Metrics(), {"remediation": "r", "playbook": "raise-replication-factor"}
+    run = running()
+    ended = run.status.model_copy(update={"phase": Phase.SUCCEEDED, "finished_at": worlds.NOW})
+    run = run.model_copy(update={"status": ended})
+    metrics.reconciled(KEY, worlds.NOW + timedelta(minutes=59), worlds.healthy(), (), [run], None)
+    assert value(metrics, "remediation_phase", **own, phase="Succeeded") == 1
+    metrics.reconciled(KEY, worlds.NOW + timedelta(minutes=61), worlds.healthy(), (), [run], None)
+    assert value(metrics, "remediation_phase", **own, phase="Succeeded") is None
+    assert value(metrics, "remediations", phase="Succeeded") == 1
+
+
 def test_a_run_shows_in_phases_and_effects():
     world = World(factor_one_cluster())
     world.install()
@@ -147,15 +174,63 @@ def test_a_run_shows_in_phases_and_effects():
     assert 'cluster="c"' not in text(world.series)
 
 
-def test_names_follow_the_conventions():
+def test_the_breaker_is_told_with_what_opened_it():
     metrics = Metrics()
-    told = metrics.canary(KEY)
-    told(Outcome(0, 1, 0.1, 0.1, "x"))
-    metrics.effect(KEY, "failed")
+    reconciled(metrics, worlds.healthy())
+    assert value(metrics, "breaker_failures") is None, "not known is not none"
+    reading = BreakerReading(BreakerState.OPEN, ("a", "b", "c"), worlds.NOW)
+    metrics.reconciled(KEY, worlds.NOW, worlds.healthy(), (), (), None, reading)
+    states = {state.value: value(metrics, "breaker_state", state=state.value) for state in BreakerState}
+    assert states == {"closed": 0, "open": 1, "half open": 0}
+    assert value(metrics, "breaker_failures") == 3
+
+
+LAGGING = worlds.groups(("billing", "Stable", "orders", 0, 90), ("billing", "Stable", "orders", 1, 40),
+                        ("audit", "Empty", "orders", 0, 130), ("gone", "Empty", "no-such-topic", 0, 1))  # fmt: skip
+
+
+def test_lag_is_told_as_it_is_below_zero_too_and_groups_are_named_only_where_wanted():
+    metrics = Metrics()
+    reconciled(metrics, worlds.healthy(groups=LAGGING))
+    assert [value(metrics, f"consumer_lag_{n}") for n in ("lowest", "highest", "sum")] == [-30, 60, 40]
+    assert "billing" not in text(metrics)
+    reconciled(metrics, worlds.healthy(groups=None))
+    assert value(metrics, "consumer_lag_lowest") is None, "not known is not 0"
+    named = Metrics(consumer_groups=True)
+    reconciled(named, worlds.healthy(groups=LAGGING))
+    assert [value(named, f"group_lag_{n}", group="billing") for n in ("lowest", "highest", "sum")] == [10, 60, 70]
+    assert value(named, "group_lag_lowest", group="audit") == -30
+    assert "gone" not in text(named)
+
+
+def test_of_many_groups_those_below_zero_and_those_furthest_behind_are_named(monkeypatch):
+    monkeypatch.setattr(metrics_module, "MOST_GROUPS", 2)
+    metrics = Metrics(consumer_groups=True)
+    rows = [(f"g{n}", "Stable", "orders", 0, 100 - n) for n in range(5)] + [("ahead", "Empty", "orders", 0, 101)]
+    reconciled(metrics, worlds.healthy(groups=worlds.groups(*rows)))
+    told = {n for n in (*(f"g{n}" for n in range(5)), "ahead") if value(metrics, "group_lag_sum", group=n) is not None}
+    assert told == {"ahead", "g4"}
+    assert value(metrics, "groups_left_out") == 4
+
+
+def test_the_process_is_measured_and_no_series_says_when_it_was_made():
+    metrics = Metrics()
     reconciled(metrics, worlds.healthy(), longest=1)
+    metrics.effect(KEY, "sent")
+    metrics.canary(KEY)(Outcome(0, 1, 0.1, 0.1, "x"))
+    assert metrics.registry.get_sample_value("process_resident_memory_bytes", {}) > 0
+    assert metrics.registry.get_sample_value("process_open_fds", {}) > 0
+    assert "_created" not in text(metrics)
+
+
+def test_names_follow_the_conventions():
+    metrics = everything()
     allowed = {"namespace", "cluster", "broker", "partition", "stage", "source", "type", "severity", "state", "phase",
-               "outcome", "version", "python", "le"}  # fmt: skip
-    families = list(text_string_to_metric_families(text(metrics)))
+               "outcome", "version", "python", "le", "remediation", "playbook", "step", "unit", "guard", "verdict",
+               "group"}  # fmt: skip
+    families = [
+        f for f in text_string_to_metric_families(text(metrics)) if not f.name.startswith(("process", "python"))
+    ]
     assert len(families) > 12
     for family in families:
         assert family.name.startswith("kafka_medic_"), family.name

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_medic.cluster.snapshot import Element, Mode
+from kafka_medic.cluster.snapshot import Element, Mode, Source, SourceState
 from kafka_medic.controller.status import ADVICE, CONDITION_OF, NEEDED, SOURCES_OF, cluster_status, unseen
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.finding import Finding
@@ -199,6 +199,16 @@ def test_pods_that_are_selected_and_not_known_are_nothing_to_be_ready_with():
     sources = worlds.sources(kubernetes="two Pods claim broker 7")
     found = conditions(worlds.healthy(sources=sources))
     assert found["Ready"] == found["RestartsPossible"] == ("Unknown", "SourceUnknown")
+
+
+def test_a_broker_whose_pod_has_not_answered_is_nothing_to_be_ready_with():
+    told = worlds.healthy()
+    first, *others = told.brokers or ()
+    gap = Source("pod-identity", told.taken_at, SourceState.KNOWN, "Pod k-x: no answer")
+    sources = (*(s for s in told.sources if s.name != gap.name), gap)
+    homeless = replace(told, brokers=(replace(first, pod=None), *others), sources=sources)
+    assert conditions(homeless)["RestartsPossible"] == conditions(homeless)["Ready"] == ("Unknown", "SourceUnknown")
+    assert conditions(replace(told, sources=sources))["Ready"] == ("True", "Healthy")
 
 
 def test_what_nobody_asked_for_any_more_keeps_no_finding_alive():

@@ -184,12 +184,13 @@ def test_a_cluster_too_large_for_a_task_is_refused_with_the_command_that_plans_i
     found = asked("plan", code=1)
     assert found["small"]["state"] == "planned"
     reason = found["giant"]["reason"]
-    assert "9 partitions are above 8: kafka-medic plan raise-replication-factor --engine spark" in reason
+    assert "9 partitions are above 8: kafka-medic fleet plan --engine spark --cluster id-giant" in reason
     # The command as it stands there, but for the engine, which takes its time to start.
     from kafka_medic.cli.main import main
 
+    monkeypatch.setattr(fleet, "LARGEST", 9)
     words = reason.split("kafka-medic ")[1].replace("--engine spark", "--engine local").split()
-    words[words.index("PLAN")] = str(tmp_path / "PLAN")
+    words[words.index("PLANS")] = str(tmp_path / "PLANS")
     assert main(words) == 0
 
 

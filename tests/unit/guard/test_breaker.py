@@ -177,3 +177,27 @@ def test_it_says_which_runs_until_when_and_what_to_do():
     assert "(0, 1, 2)" in told
     assert "open until 2026-01-02 11:50:00 UTC" in told
     assert "tryAgainAt" in told
+
+
+def minimums(*topics: str) -> Plan:
+    changes = [
+        {"resourceType": "TOPIC", "resourceName": t, "name": "min.insync.replicas", "after": "2"} for t in topics
+    ]
+    return plan(configChanges=changes)
+
+
+@pytest.mark.parametrize(("cause", "playbook"), [("F", "p"), ("MinInsyncReplicasLow", "raise-min-insync-replicas")])
+def test_a_setting_that_has_to_be_set_again_was_undone_whatever_the_finding_is_called(cause, playbook):
+    first = run("first", 30, cause="F", touches=minimums("orders", "payments"))
+    again = run(
+        "again", 0, Phase.AWAITING_APPROVAL, cause=cause, playbook=playbook, created=20, touches=minimums("orders")
+    )
+    other = run(
+        "other", 0, Phase.AWAITING_APPROVAL, cause=cause, playbook=playbook, created=20, touches=minimums("logs")
+    )
+    asked = replace(again, cause=None)
+    assert state([first, again], failures=1) is OPEN
+    assert state([first, other], failures=1) is CLOSED
+    assert state([first, asked], failures=1) is CLOSED, "a person's wish says nothing of it"
+    late = replace(again, created_at=first.finished_at + RELAPSE + timedelta(seconds=1))
+    assert state([first, late], failures=1) is CLOSED

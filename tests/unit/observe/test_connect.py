@@ -64,6 +64,16 @@ def test_secrets_of_a_strimzi_user_fit_as_they_are():
         connection(cluster(user="me"), strimzi.__getitem__)
 
 
+def test_while_strimzi_replaces_its_ca_both_are_trusted():
+    """Brokers that have not been restarted yet show a certificate of the former CA."""
+    former, other = "ca-2026-11-25T08-00-00Z.crt", "ca-2026.crt"
+    held = HELD | {"ca": {"ca.crt": b"NEW\n", former: b"OLD\n", "ca.p12": b"\x00", other: b"OTHER"}}
+    made = connection(cluster(tls={"caSecretRef": {"name": "ca"}}), held.__getitem__)
+    assert made.tls.ca == "NEW\nOLD"
+    named = connection(cluster(tls={"caSecretRef": {"name": "ca", "key": other}}), held.__getitem__)
+    assert named.tls.ca == "OTHER"
+
+
 def test_keys_of_any_name():
     held = {"mine": {"who": b"operator", "secret": b"hunter2", "chain.pem": b"CRT", "key.pem": b"KEY"}}
     reference = {"name": "mine", "usernameKey": "who", "passwordKey": "secret"}
@@ -71,6 +81,27 @@ def test_keys_of_any_name():
     made = connection(cluster(tls=mutual, secretRef=reference), held.__getitem__)
     assert (made.sasl_username, made.sasl_password) == ("operator", "hunter2")
     assert made.tls == TlsMaterial(None, "CRT", "KEY")
+
+
+def test_a_secret_of_bitnamis_chart():
+    """SECRET-user-passwords has no user names, and the passwords of all users in one key."""
+    one = {"system-user-password": b"hunter2", "inter-broker-password": b"x"}
+    held = {"my": one | {"client-passwords": b"hunter2,hunter3"}}
+    mutual = {"caSecretRef": {"name": "ca"}}
+
+    def reads(key: str | None):
+        reference = {"name": "my"} | ({"passwordKey": key} if key else {})
+        made = connection(cluster(tls=mutual, username="user1", secretRef=reference), (HELD | held).__getitem__)
+        return made.sasl_password
+
+    assert reads("system-user-password") == "hunter2"
+    with pytest.raises(ReadFailed, match=r"passwords of 2 users; set secretRef\.passwordKey") as problem:
+        reads("client-passwords")
+    assert "hunter" not in problem.value.message
+    with pytest.raises(ReadFailed, match="to system-user-password, which is that of the first user"):
+        reads(None)
+    held["my"]["client-passwords"] = b"hunter2"
+    assert reads("client-passwords") == "hunter2"
 
 
 def test_a_certificate_is_never_taken_with_the_key_of_another():

@@ -29,6 +29,7 @@ class Cluster:
         self.kafka.topic("orders", [0, 1, 2])
         self.pods: dict[int, Pod] = {n: pod(n) for n in (0, 1, 2)}
         self.controllers: dict[int, Pod] = {}
+        self.unclaimed: list[Pod] = []
         self.known = PodIdentities()
         self.asked: list[Mapping[int, PodAddress]] = []
         self.ids: Sequence[int] = ()
@@ -54,7 +55,14 @@ class Cluster:
     def look(self) -> Snapshot:
         self.asked.clear()
         apart = (lambda: dict(self.controllers)) if self.controllers else None
-        readers: Any = ClusterReaders(self, pods=lambda: dict(self.pods), controllers=apart)  # type: ignore[arg-type]
+        left: list[Pod] = []
+
+        def listed() -> Mapping[int, Pod]:
+            """As `BrokerPods` does: what has no claim and has not answered by now is told apart."""
+            left[:] = [p for p in self.unclaimed if p.uid not in self.known.answered]
+            return self.pods | {self.known.answered[p.uid or ""]: p for p in self.unclaimed if p not in left}
+
+        readers: Any = ClusterReaders(self, pods=listed, controllers=apart, unidentified=lambda: list(left))  # type: ignore[arg-type]
         return observe_cluster("c", readers, known=self.known)
 
     def answers(self) -> dict[int, int | None]:
@@ -216,3 +224,32 @@ def test_pods_that_cannot_be_listed_and_a_cluster_that_does_not_answer_make_the_
 
 def test_without_kubernetes_there_is_no_such_source(cluster: Cluster) -> None:
     assert observe_cluster("c", ClusterReaders(cluster.kafka)).source("pod-identity") is None
+
+
+def test_pods_without_a_claim_are_placed_by_what_they_answer_in_the_same_observation(cluster: Cluster) -> None:
+    """Ids by no rule: two StatefulSets, volumes that came from elsewhere."""
+    cluster.unclaimed, cluster.pods = [pod(2, name="b-0"), pod(0, name="a-0"), pod(1, name="a-1")], {}
+    for _ in range(2):
+        seen = cluster.look()
+        placed = {b.id: (b.pod.name, b.pod.answers_as) for b in seen.brokers or () if b.pod is not None}
+        assert placed == {0: ("a-0", 0), 1: ("a-1", 1), 2: ("b-0", 2)}
+        assert why(seen) == ""
+    assert cluster.asked == [], "each was asked once"
+
+
+def test_a_pod_without_a_claim_that_does_not_answer_is_in_no_brokers_place(cluster: Cluster) -> None:
+    cluster.unclaimed, cluster.pods = [pod(0), pod(1), pod(2)], {}
+    cluster.kafka.deaf.add(1)
+    seen = cluster.look()
+    assert {b.id: b.pod is not None for b in seen.brokers or ()} == {0: True, 1: False, 2: True}
+    assert why(seen) == "Pod kafka-1: Unreachable: simulated: no answer"
+    assert cluster.ids == [0, 1, 2], "no number that stands for a Pod is asked for"
+    cluster.kafka.deaf.discard(1)
+    assert {b.id: b.pod is not None for b in cluster.look().brokers or ()} == {0: True, 1: True, 2: True}
+
+
+def test_controllers_without_a_claim_are_placed_too(cluster: Cluster) -> None:
+    cluster.kafka = SimKafka(controllers={10, 11, 12}, voted=11, housed={"10.0.0.10": 11})
+    cluster.pods, cluster.unclaimed = {}, [pod(10)]
+    seen = cluster.look()
+    assert {v.id: v.pod.name for v in seen.controllers_apart() if v.pod is not None} == {11: "kafka-10"}

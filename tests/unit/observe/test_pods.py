@@ -87,6 +87,65 @@ def test_a_selector_that_takes_in_other_pods_of_strimzi_is_told_with_the_label_t
         broker_pods(api, "ns", every)
 
 
+@pytest.mark.parametrize("name", ["kafka-broker-0", "k-x2z4b"])
+def test_by_what_answers_no_name_counts_and_what_has_not_answered_is_told_apart(api, name):
+    put(api, name)
+    put(api, "kafka-0")
+    answered = {f"uid-{name}": 100}
+    seen = BrokerPods(api, "ns", brokers(idFrom="Answer"), answered=answered.get)
+    assert {b: p.name for b, p in seen.pods().items()} == {100: name}
+    assert [p.name for p in seen.unidentified()] == ["kafka-0"]
+    answered["uid-kafka-0"] = 7
+    assert set(seen.pods()) == {7, 100}
+    assert seen.unidentified() == ()
+    answered["uid-kafka-0"] = 100
+    with pytest.raises(ReadFailed, match="two Pods claim broker 100"):
+        seen.pods()
+
+
+def test_a_pod_of_another_role_is_said_before_it_is_asked_what_it_is(api):
+    put(api, "k", labels={"strimzi.io/cluster": "my", "strimzi.io/broker-role": "false"})
+    with pytest.raises(ReadFailed, match="is none of the brokers"):
+        broker_pods(api, "ns", brokers(idFrom="Answer"))
+
+
+KOPERATOR = {"apiVersion": "kafka.banzaicloud.io/v1beta1", "kind": "KafkaCluster", "name": "k", "controller": True}
+
+
+@pytest.mark.parametrize("name", ["k-0-x2z4b", "k-0-24678"])
+def test_the_random_end_of_a_koperator_pods_name_is_no_ordinal(api, name):
+    """One name in a thousand ends in five digits."""
+    labels = {"app": "kafka", "kafka_cr": "k", "brokerId": "0", "isBrokerNode": "true"}
+    put(api, name, labels=labels, ownerReferences=[KOPERATOR])
+    with pytest.raises(ReadFailed, match=f"Pod {name} .* has no broker id: set idFrom to Label and idKey to brokerId"):
+        broker_pods(api, "ns", brokers())
+    assert list(broker_pods(api, "ns", brokers(idFrom="Label", idKey="brokerId"))) == [0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "field", "missing"),
+    [
+        ({"kafka_cr": "k", "isBrokerNode": "false"}, "brokers", "isBrokerNode: 'true'"),
+        ({"kafka_cr": "k", "isControllerNode": "false"}, "controllers", "isControllerNode: 'true'"),
+        (
+            {"confluent-platform": "true", "platform.confluent.io/type": "kraftcontroller"},
+            "brokers",
+            "platform.confluent.io/type: kafka",
+        ),
+        (
+            {"confluent-platform": "true", "platform.confluent.io/type": "kafka"},
+            "controllers",
+            "platform.confluent.io/type: kraftcontroller",
+        ),
+    ],
+)
+def test_a_selector_that_takes_in_another_role_is_told_with_the_label_that_is_missing(api, labels, field, missing):
+    put(api, "k-0", labels={"id": "0", **labels})
+    every = brokers(idFrom="Label", idKey="id")
+    with pytest.raises(ReadFailed, match=f"Pod k-0 .* is none of the {field}: add {missing} to its matchLabels"):
+        BrokerPods(api, "ns", every, field=field).pods()
+
+
 def test_a_pod_that_is_going_is_not_ready_and_one_without_a_node_is_not_cordoned(api):
     put(api, "kafka-0", deletionTimestamp="2026-01-01T00:00:00Z")
     put(api, "kafka-1", node=None)

@@ -13,8 +13,17 @@ EVICT, ANNOTATE = RestartMethod.DELETE_POD, RestartMethod.STRIMZI_ANNOTATION
 EVERYTHING = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
 
 
+VERSIONS = {
+    "StatefulSet": "apps/v1",
+    "StrimziPodSet": "core.strimzi.io/v1",
+    "KafkaCluster": "kafka.banzaicloud.io/v1beta1",
+    "ReplicaSet": "apps/v1",
+    "KafkaNode": "kafka.example.com/v1",
+}
+
+
 def pod(owner: str | None = "StatefulSet"):
-    owners = [{"kind": owner, "name": "kafka", "controller": True}] if owner else []
+    owners = [{"apiVersion": VERSIONS[owner], "kind": owner, "name": "kafka", "controller": True}] if owner else []
     return {"metadata": {"name": "kafka-1", "ownerReferences": owners}}
 
 
@@ -29,7 +38,12 @@ def rule(verb: str, resource: str, *names: str):
         ("StrimziPodSet", ANNOTATE, None),
         ("StatefulSet", ANNOTATE, "belongs to StatefulSet kafka, which does not act on Strimzi's annotation"),
         ("StrimziPodSet", EVICT, "set restart to StrimziAnnotation"),
-        (None, EVICT, None),
+        ("KafkaCluster", EVICT, None),
+        ("KafkaCluster", ANNOTATE, "belongs to KafkaCluster kafka, which does not act on Strimzi's annotation"),
+        (None, EVICT, "has no owner, so nothing would make it anew"),
+        (None, ANNOTATE, "has no owner"),
+        ("ReplicaSet", EVICT, "belongs to ReplicaSet kafka of apps/v1. kafka-medic does not know how that replaces"),
+        ("KafkaNode", EVICT, "KafkaNode kafka of kafka.example.com/v1. kafka-medic does not know how that replaces"),
     ],
 )
 def test_the_owner_has_to_act_on_what_is_done(owner, method, says):

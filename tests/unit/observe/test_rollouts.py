@@ -27,7 +27,7 @@ def pods(api, *revisions, owner=("apps/v1", "StatefulSet"), annotations=None):
         references = [{"apiVersion": owner[0], "kind": owner[1], "name": "kafka", "controller": True}] if owner else []
         meta = {
             "name": f"kafka-{number}", "ownerReferences": references, "annotations": annotations or {},
-            "labels": {"controller-revision-hash": revision} if revision else {},
+            "labels": ({"controller-revision-hash": revision} if revision else {}) | {"brokerId": str(number)},
         }  # fmt: skip
         api.put("/api/v1/namespaces/ns/pods", {"metadata": meta, "spec": {"nodeName": "n1"}, "status": {}})
 
@@ -41,14 +41,14 @@ def stateful_set(api, status, generation=3, replicas=3, strategy="RollingUpdate"
     api.put(SETS, body)
 
 
-def found(api):
-    seen = BrokerPods(api, "ns", BROKERS)
+def found(api, brokers=BROKERS):
+    seen = BrokerPods(api, "ns", brokers)
     seen.pods()
     return seen.rollouts()
 
 
-def reason(api):
-    (rollout,) = found(api)
+def reason(api, brokers=BROKERS):
+    (rollout,) = found(api, brokers)
     assert rollout.name == "kafka"
     return rollout.reason
 
@@ -86,6 +86,19 @@ def test_with_on_delete_the_current_revision_stays_behind_for_ever(api):
     assert reason(api) == "2 of 3 Pods have the revision b"
 
 
+def test_pods_before_the_partition_keep_their_revision(api):
+    """A rollout that somebody has stopped half-way for good moves no Pod by itself."""
+    pods(api, "a", "a", "b")
+    stateful_set(api, {"updateRevision": "b"})
+    held = api.objects[f"{SETS}/kafka"]["spec"]
+    held["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+    assert found(api) == ()
+    held["updateStrategy"]["rollingUpdate"]["partition"] = 1
+    assert reason(api) == "1 of 2 Pods have the revision b"
+    held["ordinals"] = {"start": 1}
+    assert found(api) == ()
+
+
 def test_a_change_that_its_controller_has_not_seen(api):
     pods(api, "a", "a", "a")
     stateful_set(api, {}, generation=4)
@@ -112,8 +125,12 @@ def strimzi(api, status, **meta):
     api.put(STRIMZI, {"metadata": {"name": "kafka", "generation": 1, "labels": OF_A, **meta}, "status": status})
 
 
-def kafka(api, observed=1, **meta):
-    body = {"metadata": {"name": "a", "generation": 1, **meta}, "status": {"observedGeneration": observed}}
+def kafka(api, observed=1, version=None, status=None, **meta):
+    body = {
+        "metadata": {"name": "a", "generation": 1, **meta},
+        "spec": {"kafka": {"version": version}},
+        "status": {"observedGeneration": observed, **(status or {})},
+    }
     api.put("/apis/kafka.strimzi.io/v1beta2/namespaces/ns/kafkas", body)
 
 
@@ -153,6 +170,55 @@ def test_a_change_of_the_kafka_resource_that_its_set_of_pods_never_shows(api):
     assert "its reconciliation is paused" in rollout.reason
 
 
+def test_a_new_key_of_the_cluster_ca_which_changes_no_revision(api):
+    """Strimzi notes the key's generation in its set of Pods and rolls for it, before anything else of its reconcile."""
+    key, kafka_ = "strimzi.io/cluster-ca-key-generation", kafka
+    kafka_(api)
+    strimzi(api, AT_REST)
+    pods(api, None, None, owner=OWNER, annotations={key: "0", "mine": "1"})
+    wanted = [{"metadata": {"name": f"kafka-{n}", "annotations": {key: "0", "mine": "2"}}} for n in (0, 1)]
+    api.touch(f"{STRIMZI}/kafka")["spec"] = {"pods": wanted}
+    assert found(api) == (), "what users let Strimzi note on Pods is theirs"
+    wanted[1]["metadata"]["annotations"][key] = "1"
+    assert reason(api) == "1 of 2 Pods are to have another certificate or configuration"
+
+
+def test_a_change_of_a_node_pool_which_the_kafka_resource_never_shows(api):
+    kafka(api)
+    strimzi(api, AT_REST)
+    pods(api, None, owner=OWNER)
+    path = "/apis/kafka.strimzi.io/v1beta2/namespaces/ns/kafkanodepools"
+    for observed, rolls in ((1, True), (2, False)):
+        meta = {"name": "dual", "generation": 2, "labels": OF_A}
+        api.put(path, {"metadata": meta, "status": {"observedGeneration": observed}})
+        assert [r.reason for r in found(api)] == [
+            "the latest change of KafkaNodePool dual has not been acted on yet"
+        ] * rolls
+
+
+def test_a_roll_of_strimzis_that_stopped_half_way(api):
+    strimzi(api, AT_REST)
+    pods(api, None, owner=OWNER)
+
+    def told(why):
+        condition = {"type": "NotReady", "status": "True", "reason": why, "message": "Pod kafka-0 is not Ready"}
+        kafka(api, status={"conditions": [condition]})
+        return [(r.kind, r.reason) for r in found(api)]
+
+    stopped = "a roll of Strimzi's has stopped half-way, and Strimzi begins it again: Pod kafka-0 is not Ready"
+    assert told("FatalProblem") == told("UnforceableProblem") == [("Kafka", stopped)]
+    assert told("InvalidResourceException") == []
+
+
+def test_an_upgrade_of_kafka_by_strimzi(api):
+    strimzi(api, AT_REST)
+    pods(api, None, owner=OWNER)
+    kafka(api, version="4.3.1", status={"kafkaVersion": "4.3.1"})
+    assert found(api) == ()
+    kafka(api, version="4.3.1", status={"kafkaVersion": "4.2.0"})
+    assert [r.reason for r in found(api)] == ["Kafka is to become 4.3.1, and is 4.2.0"]
+
+
 def test_cruise_control_at_a_rebalance(api):
     strimzi(api, AT_REST)
     pods(api, None, None, owner=OWNER)
@@ -187,6 +253,106 @@ def test_a_set_of_pods_without_a_cluster_is_not_at_rest(api):
     pods(api, None, owner=OWNER)
     with pytest.raises(ReadFailed, match=r"no label strimzi\.io/cluster"):
         found(api)
+
+
+CONFLUENT = "/apis/platform.confluent.io/v1beta1/namespaces/ns"
+
+
+def confluent(api, kind="Kafka", **resource):
+    """At rest but for what the resource of Confluent's says; None: it is gone."""
+    pods(api, "a", "a", "a")
+    stateful_set(api, {})
+    owner = {"apiVersion": "platform.confluent.io/v1beta1", "kind": kind, "name": "kafka", "controller": True}
+    api.objects[f"{SETS}/kafka"]["metadata"]["ownerReferences"] = [owner]
+    if resource:
+        plural = {"Kafka": "kafkas", "KRaftController": "kraftcontrollers"}[kind]
+        meta = {"name": "kafka", "generation": 2, **resource.pop("metadata", {})}
+        api.put(f"{CONFLUENT}/{plural}", {"metadata": meta, **resource})
+
+
+@pytest.mark.parametrize("kind", ["Kafka", "KRaftController"])
+def test_a_change_that_confluent_for_kubernetes_has_not_handed_on_yet(api, kind):
+    confluent(api, kind, status={"observedGeneration": 1})
+    (rollout,) = found(api)
+    assert (rollout.kind, rollout.name) == (kind, "kafka")
+    assert rollout.reason == "its latest change has not been acted on yet"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"observedGeneration": 2},
+        {"phase": "RUNNING"},
+        {"observedGeneration": 2, "conditions": [{"type": "platform.confluent.io/cluster-ready", "status": "False"}]},
+    ],
+)
+def test_a_kafka_of_confluents_at_rest_or_with_a_broker_that_is_ill(api, status):
+    """An ill broker may be the very one that is to be restarted."""
+    confluent(api, status=status)
+    assert found(api) == ()
+
+
+def test_a_kafka_of_confluents_that_somebody_has_blocked(api):
+    confluent(
+        api,
+        metadata={"annotations": {"platform.confluent.io/block-reconcile": "true"}},
+        status={"observedGeneration": 2},
+    )
+    (rollout,) = found(api)
+    assert "is blocked (platform.confluent.io/block-reconcile)" in rollout.reason
+
+
+def test_a_kafka_of_confluents_that_is_gone(api):
+    confluent(api)
+    (rollout,) = found(api)
+    assert (rollout.kind, rollout.reason) == ("Kafka", "it does not exist any more")
+
+
+LABELLED = Brokers.model_validate(BROKERS.model_dump() | {"id_from": "Label", "id_key": "brokerId"})
+OF_KOPERATOR = ("kafka.banzaicloud.io/v1beta1", "KafkaCluster")
+IN_SYNC = {
+    "configurationState": "ConfigInSync",
+    "gracefulActionState": {"cruiseControlState": "GracefulUpscaleSucceeded"},
+}
+
+
+def koperator(api, state="ClusterRunning", **nodes):
+    pods(api, None, None, owner=OF_KOPERATOR)
+    every = {"0": IN_SYNC, "1": IN_SYNC} | {node[1:]: IN_SYNC | status for node, status in nodes.items()}
+    body = {"metadata": {"name": "kafka"}, "status": {"state": state, "brokersState": every}}
+    api.put("/apis/kafka.banzaicloud.io/v1beta1/namespaces/ns/kafkaclusters", body)
+
+
+@pytest.mark.parametrize("state", ["ClusterRunning", "ClusterReconciling"])
+def test_koperator_at_rest(api, state):
+    """It reconciles every few minutes, and as long as a broker is not Ready."""
+    koperator(api, state)
+    assert found(api, LABELLED) == ()
+
+
+def test_koperator_rolls(api):
+    koperator(api, "ClusterRollingUpgrading")
+    assert reason(api, LABELLED) == "its state is ClusterRollingUpgrading"
+    koperator(api, n1={"configurationState": "ConfigOutOfSync"}, n10={"configurationState": "ConfigOutOfSync"})
+    assert reason(api, LABELLED) == "it is about to restart broker 1, 10 (ConfigOutOfSync)"
+
+
+@pytest.mark.parametrize(
+    ("action", "says"),
+    [
+        ({"cruiseControlState": "GracefulDownscaleRunning"}, "for broker 1 (GracefulDownscaleRunning)"),
+        ({"cruiseControlState": "GracefulUpscaleRequired"}, "for broker 1 (GracefulUpscaleRequired)"),
+        ({"volumeStates": {"/d": {"cruiseControlVolumeState": "GracefulDiskRemovalScheduled"}}}, "GracefulDiskRemoval"),
+        ({"cruiseControlState": "GracefulDownscalePaused"}, None),
+        ({"volumeStates": {"/d": {"cruiseControlVolumeState": "GracefulDiskRebalanceSucceeded"}}}, None),
+    ],
+)
+def test_cruise_control_moves_replicas_for_koperator(api, action, says):
+    koperator(api, n1={"gracefulActionState": action})
+    if says is None:
+        assert found(api, LABELLED) == ()
+    else:
+        assert says in reason(api, LABELLED)
 
 
 def test_pods_that_nobody_owns_are_rolled_by_nobody(api):

@@ -23,7 +23,7 @@ def kafka(*listeners, **status):
     known = [{"name": each["name"], "bootstrapServers": f"my-{each['name']}:{each['port']}"} for each in listeners]
     rack = {"topologyKey": "topology.kubernetes.io/zone"}
     return {
-        "metadata": {"name": "my"},
+        "metadata": {"name": "my", "namespace": "ns"},
         "spec": {"kafka": {"listeners": list(listeners), "rack": rack}},
         "status": {"listeners": known, **status},
     }
@@ -164,3 +164,20 @@ def test_with_security_by_hand_and_several_listeners_one_has_to_be_named():
         derived(found, security={"protocol": "SSL"})
     whole, _ = derived(found, {"listener": "tls"}, security={"protocol": "SSL"})
     assert whole.bootstrap_servers == "my-tls:9093"
+
+
+@pytest.mark.parametrize("state", [{}, {"conditions": [{"type": "ReconciliationPaused", "status": "True"}]}])
+def test_a_paused_cluster_and_one_that_strimzi_cannot_reconcile_are_watched_all_the_same(state):
+    """Strimzi leaves the listeners out of such a status."""
+    found = kafka(PLAIN, MUTUAL, listeners=[], clusterId="abc", **state)
+    whole, _ = derived(StrimziObjects(found))
+    assert whole.bootstrap_servers == "my-kafka-bootstrap.ns.svc:9092"
+    paused = user("tls")
+    paused["status"] = {"conditions": [{"type": "ReconciliationPaused", "status": "True"}]}
+    whole, status = derived(StrimziObjects(found, user=paused), {"user": "medic"})
+    assert (whole.bootstrap_servers, status.secrets) == ("my-kafka-bootstrap.ns.svc:9094", (CA, "medic"))
+    apart = kafka(PLAIN | {"type": "cluster-ip"}, listeners=[], clusterId="abc")
+    assert derived(StrimziObjects(apart))[0].bootstrap_servers == "my-kafka-plain-bootstrap.ns.svc:9092"
+    outside = StrimziObjects(kafka(OUTSIDE, listeners=[], clusterId="abc"))
+    with pytest.raises(NotDerivedError, match="no address of its listener outside"):
+        derived(outside, {"listener": "outside"})

@@ -12,7 +12,7 @@ from kafka_medic.cli import main
 from kafka_medic.cli.plan_figures import figures
 from kafka_medic.plan.allowed import Allowed, LeftOut
 from kafka_medic.plan.estimate import estimate
-from kafka_medic.plan.files.report import render_report
+from kafka_medic.plan.files.report import figure_rows, render_report
 from kafka_medic.plan.files.report_data import report_data
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import Problem, ProblemError
@@ -70,6 +70,28 @@ def test_what_is_lost_is_refused_with_its_number_and_left_out_on_request():
     assert plan.summary.left_out == {LeftOut.LOST: 1}
     assert plan.left_out.to_pylist()[0]["partition"] == 1
     assert ("t", 1) not in final(plan)
+
+
+def test_what_is_in_sync_nowhere_is_lost_and_what_is_not_known_is_not():
+    isr = pa.array([[], None, [1]], pa.list_(pa.int32()))
+    with pytest.raises(ProblemError, match=r"t-0: in sync on broker 0 alone"):
+        moved([[0, 1], [0, 1], [0, 1]], 4, Leave((0,), gone=True), isr=isr)
+    plan = moved([[0, 1], [0, 1], [0, 1]], 4, Leave((0,), gone=True, skip_lost=True), isr=isr)
+    assert plan.summary.left_out == {LeftOut.LOST: 1}
+    assert list(final(plan)) == [("t", 1), ("t", 2)]
+
+
+def test_limits_that_a_plan_was_made_with_are_checked_when_it_is_read_back(tmp_path, capsys):
+    (tmp_path / "p.json").write_text(json.dumps([{"topic": "t", "partition": n, "replicas": [0]} for n in range(5)]))
+    (tmp_path / "b.json").write_text(json.dumps([{"id": n} for n in range(3)]))
+    given = ["--partitions", str(tmp_path / "p.json"), "--brokers", str(tmp_path / "b.json")]
+    given += ["--replication-factor", "2"]
+    assert main.main(["plan", "raise-replication-factor", *given, "--output", str(tmp_path / "plan")]) == 0
+    for name in ("plan.parquet", "reassignment.json"):
+        line = ["plan", "verify", *given, "--plan", str(tmp_path / "plan" / name)]
+        assert main.main([*line, "--max-moves", "5", "--max-moves-per-broker", "3"]) == 0
+        assert main.main([*line, "--max-moves", "4"]) == 1
+        assert "moves 5, more than 4" in capsys.readouterr().out
 
 
 def test_a_dead_broker_elsewhere_leaves_out_only_the_partitions_that_it_shares():
@@ -137,8 +159,9 @@ def test_the_most_exposed_partitions_come_first_within_a_limit():
 def test_what_is_left_out_stands_in_the_table_and_on_the_page():
     request = Problem(partitions({"t": [[0], [2]]}), brokers(3, [2]), 2)
     plan = plan_local(request)
+    assert ("Left out: dead replica", "1") in [row[:2] for row in figure_rows(plan.summary)]
     page = render_report(report_data(request, plan, request.leaders_of_changed(plan)))
-    assert "Left out: dead replica<td>1" in page
+    assert "Left out: dead replica" in page
     assert "left out: dead replica" in figures(plan.summary, estimate(plan), "added")
 
 
@@ -264,6 +287,6 @@ def test_the_command_replaces_two_brokers_within_limits(call):
 )
 def test_an_option_that_cannot_be_used_is_named(call, options, reason):
     code, _, err, made = call("move-off", "--broker", "1", *options)
-    assert code == 2
+    assert code == 4
     assert reason in err
     assert not made.exists()

@@ -7,11 +7,12 @@ import copy
 import pytest
 import yaml
 
-from kafka_medic.playbook.acceptance import check, check_values
+from kafka_medic.playbook.acceptance import check
 from kafka_medic.playbook.action import EVERY_EFFECT
 from kafka_medic.playbook.reassign.parameters import ReassignParameters
 from kafka_medic.playbook.reassign.parameters import reassign_parameters as parameters
 from kafka_medic.playbook.registry import ACTIONS
+from kafka_medic.playbook.values import check_values
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.vocabulary import ActionName, Guard

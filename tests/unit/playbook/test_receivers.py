@@ -9,6 +9,7 @@ import pytest
 
 from kafka_medic.actuate.carry_out import EFFECTS as CARRIED_OUT
 from kafka_medic.cluster.groups import Committed
+from kafka_medic.cluster.owners import OwnerObject
 from kafka_medic.cluster.snapshot import Source, SourceState, TopicPartition
 from kafka_medic.guard.fit import fit_to_receive, unfit
 from kafka_medic.guard.verdict import Verdict
@@ -16,21 +17,24 @@ from kafka_medic.playbook import effects, guards
 from kafka_medic.playbook.effects import (
     CallOffRestarts,
     ChangeSettings,
+    EditObjects,
     ElectPreferred,
     Intent,
+    PauseObjects,
     Reassign,
     Reorder,
     RescuePart,
     RescueRecords,
     ResignController,
     RestartPod,
+    ResumeObjects,
     ScaleWorkload,
     SetOffsets,
 )
 from kafka_medic.resources.vocabulary import WorkloadKind
 from tests.unit.cluster import worlds
 
-TP = TopicPartition("orders", 0)
+TP, OWNER = TopicPartition("orders", 0), OwnerObject("KafkaTopic", "orders", "u")
 EFFECTS: dict[type, tuple[Any, set[int]]] = {
     ChangeSettings: (ChangeSettings("i", {("TOPIC", "orders", "min.insync.replicas"): "2"}), set()),
     Reassign: (Reassign("i", {TP: (1, 2, 3, 4)}), {4}),
@@ -42,6 +46,9 @@ EFFECTS: dict[type, tuple[Any, set[int]]] = {
     SetOffsets: (SetOffsets("i", "billing", {TP: (Committed(1), Committed(0))}), set()),
     ScaleWorkload: (ScaleWorkload("i", WorkloadKind.DEPLOYMENT, "app", "u", 1, 0), set()),
     ResignController: (ResignController("i", 1, 7), set()),
+    PauseObjects: (PauseObjects("i", (OWNER,)), set()),
+    EditObjects: (EditObjects("i", {OWNER: {"replicas": ("1", "3")}}), set()),
+    ResumeObjects: (ResumeObjects("i", (OWNER,)), set()),
 }
 """An example of each effect, and who receives something by it."""
 

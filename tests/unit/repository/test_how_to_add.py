@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 SCAFFOLD = Path(__file__).parent / "scaffold"
-MOST_FILES = 8
+MOST_FILES = 9
 """That a person writes for an action which needs no new request to Kafka: the write and its adapter are two more."""
 
 ACTION = {
@@ -58,6 +58,13 @@ class AddedPartitions(Part):
         (
             "from kafka_medic.playbook.offsets.action import",
             "from kafka_medic.playbook.partitions.action import AddPartitions\n",
+        ),
+    ],
+    "playbook/changes.py": [
+        ("    **offsets.CHANGES,\n", "    **partitions.CHANGES,\n"),
+        (
+            "from kafka_medic.playbook.reassign import changes as reassign\n",
+            "from kafka_medic.playbook.partitions import changes as partitions\n",
         ),
     ],
     "playbook/effects.py": [
@@ -111,6 +118,7 @@ FINDING = {
 NEW = {
     "playbook/partitions/__init__.py": "partitions_room.py",
     "playbook/partitions/action.py": "add_partitions.py",
+    "playbook/partitions/changes.py": "partitions_changes.py",
     "guard/few_partitions.py": "few_partitions.py",
     "diagnose/few.py": "few.py",
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_medic.playbook.changes import CHANGES
 from kafka_medic.playbook.registry import ACTIONS, SEQUENCES
 from kafka_medic.resources.vocabulary import ActionName
 
@@ -46,3 +47,8 @@ def test_every_action_is_in_a_sequence_and_whoever_leads_one_plans():
     for sequence, leader in SEQUENCES.items():
         assert leader in sequence
         assert "plan" in {name for base in type(ACTIONS[leader]).__mro__[:-2] for name in vars(base)}, leader
+
+
+def test_people_are_shown_what_every_action_changes():
+    assert set(CHANGES) == set(ActionName)
+    assert not [action.name for action in ACTIONS.values() if hasattr(action, "changes")]

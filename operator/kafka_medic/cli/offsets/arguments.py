@@ -6,13 +6,9 @@ import argparse
 from typing import Any
 
 from kafka_medic.cli import output
-from kafka_medic.cli.connecting import add_options
+from kafka_medic.cli.connecting_arguments import add_options
 
-CODES = (
-    "Exit code: 0 Allow (with --execute: all set), 1 Deny or refused, 2 Wait, 3 Unknown or not answered (unknown is "
-    "never a yes), 4 input that cannot be used."
-)
-_EXAMPLES = f"""\
+_EXAMPLES = """\
 examples:
   kafka-medic offsets show --bootstrap-servers kafka:9092 --group 'billing-.*'
   kafka-medic offsets backup --bootstrap-servers kafka:9092 --group billing > before.json
@@ -22,15 +18,8 @@ examples:
   kafka-medic offsets restore --bootstrap-servers kafka:9092 --from before.json --execute --backup undo.json
 
 Nothing is set without --execute, and then only if every guard allows every group; what was committed is written to
---backup first. {CODES}
+--backup first.
 """
-
-
-def _run(args: argparse.Namespace) -> int:
-    # Imported here: the clients' libraries take a while to load, and --help does not need them.
-    from kafka_medic.cli.offsets.command import run  # noqa: PLC0415
-
-    return run(args)
 
 
 def add_parser(subparsers: Any) -> None:
@@ -41,7 +30,6 @@ def add_parser(subparsers: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=_run)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     shown = _action(actions, "show", "what groups have committed, beside where the logs begin and end")
     _chosen(shown)
@@ -67,7 +55,7 @@ def add_parser(subparsers: Any) -> None:
 
 def _action(actions: Any, name: str, what: str, formats: tuple[str, ...] = output.FORMATS) -> argparse.ArgumentParser:
     description = f"{what[0].upper()}{what[1:]}."
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=what, description=description, epilog=CODES)
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=what, description=description)
     add_options(parser)
     parser.add_argument("-o", "--output", choices=formats, default=formats[0], help=f"default: {formats[0]}")
     return parser

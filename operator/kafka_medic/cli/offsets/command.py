@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka_medic.actuate.offsets import set_offsets
 from kafka_medic.cli import exits, output
-from kafka_medic.cli.connecting import described
+from kafka_medic.cli.connecting import described, unanswered
 from kafka_medic.cli.exits import NoAnswerError, RefusedError, UnusableInputError
 from kafka_medic.cli.offsets.documents import Row, backup, read, write_new
 from kafka_medic.clients.failures import ClientFailure, FailureKind, ReadFailed, WriteFailed
@@ -71,6 +71,8 @@ def _observe(cluster: KafkaCluster, readers: ClusterReaders) -> Observe:
         snapshot = observe_cluster(
             cluster.name, replace(readers, groups=lambda name: readable(name) and selected(name))
         )
+        if (nobody := unanswered(snapshot, cluster)) is not None:
+            raise nobody
         unread = [f"{s.name}: {s.error}" for s in snapshot.sources if s.name in (*NEEDED, "views") and not s.known]
         if snapshot.groups is None or snapshot.partitions is None:
             raise NoAnswerError("; ".join(unread) or "the cluster was not read in full")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,6 +66,16 @@ class Listed:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ListedCluster:
+    """A KafkaCluster as it is listed; `cluster` is None, with `problem`, when this version cannot read it."""
+
+    namespace: str
+    name: str
+    cluster: KafkaCluster | None
+    problem: str = ""
+
+
 def name_of(kind: str, text: str) -> str:
     """The text, if it can be a name at all: it becomes part of a path. Raises UnusableInputError."""
     if not _NAME.fullmatch(text):
@@ -89,6 +100,14 @@ class Access:
 
     def playbook(self, name: str) -> Playbook:
         return _typed(Playbook, self._object(Playbook, name, None))
+
+    def clusters(self) -> list[ListedCluster]:
+        """By namespace and name."""
+        path = custom_path(KafkaCluster.PLURAL, None if self.everywhere else self.namespace)
+        found = [
+            _listed_cluster(raw) for raw in _request("KafkaClusters", lambda: self.api.list(path, {"limit": "50"}))
+        ]
+        return sorted(found, key=lambda e: (e.namespace, e.name))
 
     def remediations(self, cluster: str | None = None) -> list[Listed]:
         """Oldest first; of one KafkaCluster or of all."""
@@ -234,8 +253,22 @@ class Access:
 
     def _object(self, kind: type[Resource], name: str, namespace: str | None) -> Object:
         path = custom_path(kind.PLURAL, namespace, name_of(kind.KIND, name))
-        where = f" in namespace {namespace}" if namespace else ""
-        return _request(f"{kind.KIND} {name}{where}", lambda: self.api.get(path))
+        what = f"{kind.KIND} {name}{f' in namespace {namespace}' if namespace else ''}"
+        try:
+            return self.api.get(path)
+        except ApiFailure as problem:
+            if not _is_missing(problem):
+                raise _as_error(what, problem) from None
+        raise UnusableInputError(what, "there is none", self._meant(kind, name, namespace))
+
+    def _meant(self, kind: type[Resource], name: str, namespace: str | None) -> str:
+        """The name that is nearest, or how to find it."""
+        try:
+            listed = self.api.list(custom_path(kind.PLURAL, namespace), {"limit": "500"})
+        except ApiFailure:
+            listed = []
+        near = difflib.get_close_matches(name, [str(raw["metadata"]["name"]) for raw in listed], 1)
+        return f"did you mean {near[0]}?" if near else _WHERE_IT_IS
 
 
 def _typed(kind: type[R], raw: Object) -> R:
@@ -256,6 +289,15 @@ def _listed(raw: Object) -> Listed:
         return Listed(*names, raw, None, str(problem))
 
 
+def _listed_cluster(raw: Object) -> ListedCluster:
+    meta = raw["metadata"]
+    names = str(meta.get("namespace", "")), str(meta["name"])
+    try:
+        return ListedCluster(*names, _typed(KafkaCluster, raw))
+    except UnusableInputError as problem:
+        return ListedCluster(*names, None, str(problem))
+
+
 def _request(what: str, call: Callable[[], T]) -> T:
     """The answer, or what its refusal means to the person."""
     try:
@@ -266,10 +308,12 @@ def _request(what: str, call: Callable[[], T]) -> T:
 
 def _as_error(what: str, problem: ApiFailure) -> NoAnswerError | RefusedError | UnusableInputError:
     message = shown(problem.message, 1000)
+    if problem.status == 0:
+        return NoAnswerError(message, _UNREACHED)  # it names the address; every request would have the same answer
     if problem.status in _SERVER_FAULTS or problem.status >= 500:
-        return NoAnswerError(f"{what}: the API server: {problem.status or 'no answer'}: {message}")
-    if problem.not_found and '" not found' in message:
-        return UnusableInputError(what, "there is none", "`list` shows what there is; -n names a namespace")
+        return NoAnswerError(f"{what}: the API server answered {problem.status}: {message}", _UNREACHED)
+    if _is_missing(problem):
+        return UnusableInputError(what, "there is none", _WHERE_IT_IS)
     if problem.not_found:
         way_out = "install the chart's types, or choose another --context"
         return UnusableInputError(what, "this API server does not know kafka-medic's types", way_out)
@@ -280,6 +324,13 @@ def _as_error(what: str, problem: ApiFailure) -> NoAnswerError | RefusedError | 
     return RefusedError(f"{what}: {message}", _WAYS_OUT.get(problem.status, ""))
 
 
+def _is_missing(problem: ApiFailure) -> bool:
+    """Of an object; a type that is missing is another thing."""
+    return problem.not_found and '" not found' in problem.message
+
+
+_WHERE_IT_IS = "`list` and `status` show what there is; -n names a namespace"
+_UNREACHED = "check it with `kubectl cluster-info`, then the VPN, and the context (`kubectl config current-context`)"
 _WAYS_OUT = {
     403: "`kubectl auth whoami` shows who you are; the README's table `Who may do what` has the roles to ask for",
 }

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from kafka_medic.cli import output
+from kafka_medic.cli.command_line import Parser
+from kafka_medic.cli.remediation import report_arguments
+from kafka_medic.cli.remediation.names import completer
 
-CODES = (
-    "Exit code: 0 done; 1 refused, and nothing was written; 2 with --watch, the run ended and not as Succeeded; "
-    "3 the API server did not answer; 4 input that cannot be used."
-)
-_EXAMPLES = f"""\
+_EXAMPLES = """\
 examples:
+  kubectl kafka-medic status -A --watch
   kubectl kafka-medic list -A
   kubectl kafka-medic show RUN -n kafka
   kubectl kafka-medic approve RUN -n kafka --watch
@@ -22,7 +23,7 @@ examples:
   kubectl kafka-medic history RUN -o json > audit.json
   kubectl kafka-medic history --broker 2 --cluster orders       # every restart of it, and how long it was away
 
-`kafka-medic remediation ...` is the same. Everything is done as you: your kubeconfig, your rights. {CODES}
+`kafka-medic remediation ...` is the same. Everything is done as you: your kubeconfig, your rights.
 """
 
 
@@ -42,14 +43,26 @@ def add_group(subparsers: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_commands(parser.add_subparsers(dest="action", required=True, metavar="COMMAND"))
+    commands = parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
+    add_commands(commands)
+    report_arguments.add_parser(commands)
+
+
+def add_status(subparsers: Any) -> None:
+    """What one command shows of everything."""
+    status = _command(subparsers, "status", "what is wrong, what waits for whom, and what runs", forms=LISTED)
+    _cluster(status, nargs="?", what="this KafkaCluster alone")
+    status.add_argument("-A", "--all-namespaces", action="store_true", help="of every namespace")
+    _watch(status, "draw it anew whenever it changes")
 
 
 def add_commands(subparsers: Any) -> None:
     """The commands themselves, wherever they stand."""
-    listed = _command(subparsers, "list", "the runs, those that wait first")
+    if "status" not in subparsers.choices:
+        add_status(subparsers)
+    listed = _command(subparsers, "list", "the runs, those that wait first", forms=LISTED)
     listed.add_argument("-A", "--all-namespaces", action="store_true", help="of every namespace")
-    listed.add_argument("--cluster", metavar="KAFKACLUSTER", help="of this KafkaCluster alone")
+    _cluster(listed, "--cluster", what="of this KafkaCluster alone")
     _watch(listed, "go on with a line for each change")
     shown = _of_run(subparsers, "show", "one run: its plan with before and after, guards, who may approve")
     _watch(shown, "a line for each change until it has ended")
@@ -70,33 +83,41 @@ def add_commands(subparsers: Any) -> None:
         _yes(decided)
         _watch(decided, "follow it afterwards until it has ended")
     run = _command(subparsers, "run", "ask for a run of a playbook")
-    run.add_argument("playbook", metavar="PLAYBOOK", help="the Playbook's name")
-    run.add_argument("--cluster", required=True, metavar="KAFKACLUSTER", help="the KafkaCluster's name")
+    _completed(
+        run.add_argument("playbook", metavar="PLAYBOOK", help="the Playbook's name"), "playbooks", namespaced=False
+    )
+    _cluster(run, "--cluster", required=True)
+    _example(run, "run raise-replication-factor --cluster orders")
     run.add_argument(
         "--set", type=_parameter, action="append", metavar="NAME=VALUE", help="a parameter of the playbook (repeat it)"
     )
     _yes(run)
     _watch(run, "follow it afterwards until it has ended")
     paused = _command(subparsers, "pause", "hold every run of a KafkaCluster")
-    paused.add_argument("cluster", metavar="KAFKACLUSTER", help="the KafkaCluster's name")
+    _cluster(paused)
+    _example(paused, 'pause orders --reason "until Monday, ask Anna"')
     paused.add_argument("--reason", required=True, type=_reason, help="why, and until when, for the next person")
     resumed = _command(subparsers, "resume", "let the runs of a KafkaCluster go on; where the breaker is open, try one")
-    resumed.add_argument("cluster", metavar="KAFKACLUSTER", help="the KafkaCluster's name")
+    _cluster(resumed)
     _yes(resumed)
     _of_run(subparsers, "explain", "why a run waits, and what would change it")
     past = _command(subparsers, "history", "who said and did what, in order; -o json exports it")
     which = past.add_mutually_exclusive_group(required=True)
-    which.add_argument("name", metavar="RUN", nargs="?", help="the Remediation's name")
+    _completed(which.add_argument("name", metavar="RUN", nargs="?", help="the Remediation's name"), "remediations")
     which.add_argument("--broker", type=_broker, metavar="ID", help="instead: each restart of it, or of 'all'")
-    past.add_argument("--cluster", metavar="KAFKACLUSTER", help="with --broker: of this KafkaCluster alone")
+    _cluster(past, "--cluster", what="with --broker: of this KafkaCluster alone")
     past.add_argument("-A", "--all-namespaces", action="store_true", help="with --broker: of every namespace")
-    report = _of_run(subparsers, "report", "the whole story as Markdown, for a ticket", formats=False)
-    report.set_defaults(output="table")
 
 
-def _command(subparsers: Any, name: str, what: str, *, formats: bool = True) -> argparse.ArgumentParser:
+LISTED = ("table", "wide", "name", "json", "yaml")
+"""The forms of a list, as kubectl has them."""
+
+
+def _command(
+    subparsers: Any, name: str, what: str, *, formats: bool = True, forms: Sequence[str] = output.FORMATS
+) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = subparsers.add_parser(
-        name, help=what, description=f"{what[:1].upper()}{what[1:]}.", epilog=CODES
+        name, help=what, description=f"{what[:1].upper()}{what[1:]}."
     )
     parser.set_defaults(
         run=_run, remediation=name, all_namespaces=False, watch=False, yes=False, reason="", digest=None, cluster=None
@@ -105,14 +126,29 @@ def _command(subparsers: Any, name: str, what: str, *, formats: bool = True) -> 
     parser.add_argument("--context", help="a context of the kubeconfig; default: the current one")
     parser.add_argument("--kubeconfig", metavar="FILE", help="default: KUBECONFIG, else ~/.kube/config")
     if formats:
-        parser.add_argument("-o", "--output", choices=output.FORMATS, default="table", help="default: table")
+        parser.add_argument("-o", "--output", choices=forms, default="table", help="default: table")
     return parser
 
 
 def _of_run(subparsers: Any, name: str, what: str, *, formats: bool = True) -> argparse.ArgumentParser:
     parser = _command(subparsers, name, what, formats=formats)
-    parser.add_argument("name", metavar="RUN", help="the Remediation's name")
+    _completed(parser.add_argument("name", metavar="RUN", help="the Remediation's name"), "remediations")
     return parser
+
+
+def _cluster(parser: argparse.ArgumentParser, name: str = "cluster", what: str = "", **more: Any) -> None:
+    action = parser.add_argument(name, metavar="KAFKACLUSTER", help=what or "the KafkaCluster's name", **more)
+    _completed(action, "kafkaclusters")
+
+
+def _completed(action: argparse.Action, plural: str, *, namespaced: bool = True) -> None:
+    """Where argcomplete looks for names."""
+    action.completer = completer(plural, namespaced=namespaced)  # type: ignore[attr-defined]
+
+
+def _example(parser: argparse.ArgumentParser, words: str) -> None:
+    assert isinstance(parser, Parser)
+    parser.example = f"{parser.prog.rpartition(' ')[0]} {words}"
 
 
 def _watch(parser: argparse.ArgumentParser, what: str) -> None:

@@ -8,11 +8,20 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from kafka_medic.cli.exits import UnusableInputError
-from kafka_medic.cli.remediation import read_commands, write_commands
+from kafka_medic.cli.remediation import read_commands, status_command, write_commands
 from kafka_medic.cli.remediation.access import Access, name_of
 from kafka_medic.clients.kubernetes_api import KubeconfigError, KubernetesApi
 
+
+def _report(access: Access, args: argparse.Namespace) -> int:
+    # Imported here: a page takes jinja2, which nothing else needs.
+    from kafka_medic.cli.remediation.report_command import report  # noqa: PLC0415
+
+    return report(access, args)
+
+
 COMMANDS: Mapping[str, Callable[[Access, argparse.Namespace], int]] = {
+    "status": status_command.status,
     "list": read_commands.list_runs,
     "show": read_commands.show,
     "diff": read_commands.diff,
@@ -24,7 +33,7 @@ COMMANDS: Mapping[str, Callable[[Access, argparse.Namespace], int]] = {
     "resume": write_commands.resume,
     "explain": read_commands.explain,
     "history": read_commands.history,
-    "report": read_commands.report,
+    "report": _report,
 }
 
 
@@ -40,8 +49,8 @@ def now_by(api: KubernetesApi) -> datetime:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.watch and args.output != "table" and args.remediation in ("list", "show"):
-        raise UnusableInputError("--watch", "goes with the table alone", "leave out -o")
+    if args.watch and args.output not in ("table", "wide") and args.remediation in ("list", "show", "status"):
+        raise UnusableInputError("--watch", f"cannot be combined with -o {args.output}", "leave out -o")
     try:
         api, namespace = KubernetesApi.of_person(args.kubeconfig, args.context)
     except KubeconfigError as problem:

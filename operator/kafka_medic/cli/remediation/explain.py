@@ -36,6 +36,7 @@ WHAT_TO_DO: Mapping[Guard, str] = {
     Guard.NO_OTHER_BROKER_DISTURBED: "Wait until every other broker is up and in every ISR.",
     Guard.PODS_READY_NODE_SCHEDULABLE: "See the Pods and the nodes that are named.",
     Guard.NO_FOREIGN_ROLLOUT: "Wait for the rollout that somebody else started.",
+    Guard.OWNERS_PAUSED: "Run the command in the message, which pauses the owner of the topic, or abort the run.",
     Guard.POD_IS_THAT_BROKER: "Let the broker answer at its Pod's own address; see the finding PodIdentityMismatch.",
     Guard.PARTITIONS_KNOWN: "See the KafkaCluster's condition Reachable: not every partition could be read.",
     Guard.CONTROLLER_ACTIVE: "Wait until the cluster has an active controller.",
@@ -96,6 +97,13 @@ def summary(run: Remediation, found: list[Hold]) -> str:
     return f"{things} it ({status.phase or 'not seen by the operator yet'})."
 
 
+def stale_since(cluster: KafkaCluster, now: datetime) -> timedelta | None:
+    """How long ago the cluster was last observed, where that is longer than a few intervals; else None."""
+    observed = cluster.status.last_observed_at
+    limit = max(_UNSEEN, timedelta(seconds=4 * parse_duration(cluster.spec.probes.interval)))
+    return now - observed if observed is not None and now - observed > limit else None
+
+
 def _operator(run: Remediation, cluster: KafkaCluster | None, now: datetime) -> list[Hold]:
     """What no guard reports, because the operator does not observe or does not act."""
     created = run.metadata.creation_timestamp
@@ -107,11 +115,10 @@ def _operator(run: Remediation, cluster: KafkaCluster | None, now: datetime) -> 
         return found
     if cluster.uid != run.spec.cluster_ref.uid:
         found.append(Hold("OtherCluster", "", "the KafkaCluster of that name is another one now", "Delete this run."))
-    looked = cluster.status.last_observed_at
-    stale_after = max(_UNSEEN, timedelta(seconds=4 * parse_duration(cluster.spec.probes.interval)))
-    if looked is not None and now - looked > stale_after:
-        way_out = "See that the operator runs; nothing is decided before it looks again."
-        found.append(Hold("NotObserved", "", f"the operator last looked at {looked:%Y-%m-%d %H:%M:%S} UTC", way_out))
+    if stale_since(cluster, now) is not None:
+        way_out = "See that the operator runs; it decides nothing before it observes the cluster again."
+        why = f"the operator last observed the cluster at {cluster.status.last_observed_at:%Y-%m-%d %H:%M:%S} UTC"
+        found.append(Hold("NotObserved", "", why, way_out))
     if cluster.spec.remediation.mode_for(run.spec.playbook.name) is RemediationMode.OBSERVE:
         way_out = "Set spec.remediation.mode to Approve."
         found.append(Hold("ObserveMode", "", "the KafkaCluster's mode is Observe: nothing is ever done", way_out))

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from time import sleep
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from kafka_medic.cli import exits, output
 from kafka_medic.cli.exits import NoAnswerError, RefusedError, UnusableInputError
+from kafka_medic.cli.progress import animated, working
 from kafka_medic.cli.remediation import rendering
 from kafka_medic.cli.remediation.access import Access, Listed
 from kafka_medic.cli.remediation.approvers import approvers
 from kafka_medic.cli.remediation.audit_log import audit_log
-from kafka_medic.cli.remediation.changes import as_diff, changes
+from kafka_medic.cli.remediation.change_text import as_diff
 from kafka_medic.cli.remediation.explain import Hold, holds, summary
 from kafka_medic.cli.remediation.restart_history import restarts
 from kafka_medic.cluster.names import printable, shown
+from kafka_medic.playbook.changes import changes
 from kafka_medic.playbook.plan_file import UnreadablePlan, artifact_of, is_missing, whole, without_file
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
-from kafka_medic.resources.vocabulary import APPROVE_VERB
+from kafka_medic.resources.vocabulary import APPROVE_VERB, GROUP
 
 POLL_SECONDS = 2.0
 SILENCE = timedelta(minutes=5)
@@ -35,23 +38,31 @@ T = TypeVar("T")
 
 def list_runs(access: Access, args: argparse.Namespace) -> int:
     listed = access.remediations(args.cluster)
-    if args.output != "table":
+    if args.output in ("json", "yaml"):
         output.write({"apiVersion": "v1", "kind": "List", "items": [entry.raw for entry in listed]}, args.output)
+        return exits.OK
+    if args.output == "name":
+        output.put("".join(f"remediation.{GROUP}/{entry.name}\n" for entry in listed))
         return exits.OK
     for entry in listed:
         if entry.run is None:
             output.note(entry.problem)
     if not listed and not args.watch:
-        where = "" if access.everywhere else f" in namespace {access.namespace}"
+        where = "" if access.everywhere else f" in namespace {access.namespace}; -A reads every namespace"
         output.note(f"there are no Remediations{where}")
         return exits.OK
-    output.put(_table(access, listed))
-    if not args.watch:
-        return exits.OK
+    output.put(_table(access, listed, wide=args.output == "wide"))
+    if args.watch:
+        _follow_all(access, args.cluster, listed)
+    return exits.OK
+
+
+def _follow_all(access: Access, cluster: str | None, listed: list[Listed]) -> NoReturn:
+    """A line for each change."""
     seen = {(e.namespace, e.name): e.raw for e in listed}
 
     def changed() -> None:
-        for entry in access.remediations(args.cluster):
+        for entry in access.remediations(cluster):
             if seen.get((entry.namespace, entry.name)) != entry.raw:
                 seen[entry.namespace, entry.name] = entry.raw
                 text = rendering.progress_line(entry.run) if entry.run else "cannot be read by this version"
@@ -59,37 +70,48 @@ def list_runs(access: Access, args: argparse.Namespace) -> int:
 
     while True:
         sleep(POLL_SECONDS)
-        _retried(access, changed)
+        retried(access, changed)
 
 
-def _table(access: Access, listed: list[Listed]) -> str:
-    header = ["NAME", "CLUSTER", "PLAYBOOK", "RISK", "PHASE", "STEP", "WAITS FOR", "APPROVED BY", "EXPIRES", "AGE"]
-    now, rows = access.now(), []
+_COLUMNS = (
+    "NAMESPACE", "NAME", "CLUSTER", "PLAYBOOK", "RISK", "PHASE", "STEP", "WAITS FOR", "APPROVED BY", "EXPIRES", "AGE",
+    "REQUESTED BY", "MESSAGE",
+)  # fmt: skip
+_WIDE = ("REQUESTED BY", "MESSAGE")
+_FIRST_TO_GO = ("RISK", "APPROVED BY", "STEP", "CLUSTER", "PLAYBOOK", "WAITS FOR", "EXPIRES")
+"""On a terminal that is too narrow, in this order. `-o wide` keeps all."""
+
+
+def _table(access: Access, listed: list[Listed], *, wide: bool) -> str:
     # What waits for somebody stands above what has ended.
-    for entry in sorted(listed, key=lambda e: e.run is not None and e.run.status.phase in TERMINAL_PHASES):
-        run = entry.run
-        if run is None:
-            rows.append([entry.namespace, entry.name, "?", "?", "?", "unreadable", "", "", "", "", ""])
-            continue
-        status, created = run.status, run.metadata.creation_timestamp
-        waits = status.plan is not None and status.started_at is None and status.phase not in TERMINAL_PHASES
-        rows.append(
-            [
-                entry.namespace, run.name, run.spec.cluster_ref.name, run.spec.playbook.name,
-                status.risk.value if status.risk else "", str(status.phase or ""), status.current_step or "",
-                next((w.remediation for w in status.waiting_for if w.remediation), ""),
-                shown(status.approved_by or "", 40),
-                _until(status.plan.expires_at - now) if waits and status.plan else "",
-                rendering.span(now - created) if created else "",
-            ]
-        )  # fmt: skip
-    if access.everywhere:
-        return output.table(["NAMESPACE", *header], rows)
-    return output.table(header, [row[1:] for row in rows])
+    ordered = sorted(listed, key=lambda e: e.run is not None and e.run.status.phase in TERMINAL_PHASES)
+    now = access.now()
+    rows = [_cells(entry, now) for entry in ordered]
+    left_out = {*(() if wide else _WIDE), *(() if access.everywhere else ("NAMESPACE",))}
+    columns = [c for c in _COLUMNS if c not in left_out]
+    return output.table(columns, [[row[c] for c in columns] for row in rows], () if wide else _FIRST_TO_GO)
 
 
-def _until(left: timedelta) -> str:
-    return rendering.span(left) if left > timedelta() else "expired"
+def _cells(entry: Listed, now: datetime) -> dict[str, str]:
+    run = entry.run
+    cells = dict.fromkeys(_COLUMNS, "") | {"NAMESPACE": entry.namespace, "NAME": entry.name}
+    if run is None:
+        return cells | {"CLUSTER": "?", "PLAYBOOK": "?", "RISK": "?", "PHASE": "unreadable"}
+    status, created = run.status, run.metadata.creation_timestamp
+    waits = status.plan is not None and status.started_at is None and status.phase not in TERMINAL_PHASES
+    return cells | {
+        "CLUSTER": run.spec.cluster_ref.name,
+        "PLAYBOOK": run.spec.playbook.name,
+        "RISK": status.risk.value if status.risk else "",
+        "PHASE": str(status.phase or ""),
+        "STEP": status.current_step or "",
+        "WAITS FOR": next((w.remediation for w in status.waiting_for if w.remediation), ""),
+        "APPROVED BY": shown(status.approved_by or "", 40),
+        "EXPIRES": rendering.until(status.plan.expires_at - now) if waits and status.plan else "",
+        "AGE": rendering.span(now - created) if created else "",
+        "REQUESTED BY": shown(run.spec.requested_by or "the operator", 40),
+        "MESSAGE": shown(rendering.this_plan(status.message, run), 120),
+    }
 
 
 def show(access: Access, args: argparse.Namespace) -> int:
@@ -290,20 +312,24 @@ def cluster_of(access: Access, run: Remediation) -> KafkaCluster | None:
 
 
 def follow(access: Access, name: str) -> int:
-    """A line for each change until the run has ended; the exit code says how."""
-    last = ""
-    while True:
-        run = _retried(access, lambda: access.remediation(name))
-        line = rendering.progress_line(run)
-        if line != last:
-            output.put(f"{access.now():%H:%M:%S}  {line}\n")
-            last = line
-        if run.status.phase in TERMINAL_PHASES:
-            return exits.OK if run.status.phase is Phase.SUCCEEDED else exits.ENDED_OTHERWISE
-        sleep(POLL_SECONDS)
+    """Until the run has ended; the exit code says how. A line for each change, and on a terminal a bar below them that
+    moves meanwhile."""
+    with working(name) as step:
+        last = ""
+        while True:
+            run = retried(access, lambda: access.remediation(name))
+            line = rendering.progress_line(run, counted=not animated(sys.stderr))
+            if line != last:
+                output.put(f"{access.now():%H:%M:%S}  {line}\n")
+                last = line
+            if run.status.phase in TERMINAL_PHASES:
+                break
+            step(*rendering.progress_figures(run, access.now()))
+            sleep(POLL_SECONDS)
+    return exits.OK if run.status.phase is Phase.SUCCEEDED else exits.NOT_YET
 
 
-def _retried(access: Access, read: Callable[[], T]) -> T:
+def retried(access: Access, read: Callable[[], T]) -> T:
     """The answer, waited for while the API server is away for a while."""
     since = access.now()
     noted = False

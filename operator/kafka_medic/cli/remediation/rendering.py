@@ -6,17 +6,22 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from kafka_medic.cli import output
-from kafka_medic.cli.remediation.changes import as_line, changes
+from kafka_medic.cli.remediation.change_text import as_line
 from kafka_medic.cluster.names import printable
+from kafka_medic.playbook.change import Change
+from kafka_medic.playbook.changes import changes
 from kafka_medic.playbook.plan_file import without_file
+from kafka_medic.resources.durations import format_bytes
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves
-from kafka_medic.resources.remediation_status import Progress
+from kafka_medic.resources.remediation_status import Progress, StepStatus
 
 MAX_LINES = 40
 """Of a plan's changes, unless all of them are wanted."""
 MAX_SUMMARY = 120
+_FIELD = len("you may approve")
+"""Characters of the names of fields, at least: what stands below each other begins below each other."""
 BAR = 20
 """Characters of a bar of progress."""
 
@@ -38,6 +43,17 @@ def span(length: timedelta) -> str:
     return f"{seconds}s"
 
 
+def until(left: timedelta) -> str:
+    """`23h`, or `expired`."""
+    return span(left) if left > timedelta() else "expired"
+
+
+def this_plan(sentence: str, run: Remediation) -> str:
+    """The sentence without the plan's digest, which stands in a line of its own."""
+    plan = run.status.plan
+    return sentence if plan is None else sentence.replace(plan.digest, "this plan")
+
+
 def origin(run: Remediation) -> str:
     """Who or what asked for it."""
     if run.spec.cause is not None:
@@ -54,7 +70,7 @@ def head(run: Remediation, now: datetime, required: int | None) -> str:
         ("playbook", run.spec.playbook.name),
         ("asked by", origin(run)),
         ("parameters", ", ".join(f"{k}={v}" for k, v in sorted(run.spec.parameters.items())) or "-"),
-        ("phase", f"{status.phase or 'not seen by the operator yet'}: {status.message}".rstrip(": ")),
+        ("phase", f"{status.phase or 'not seen by the operator yet'}: {this_plan(status.message, run)}".rstrip(": ")),
         ("risk", status.risk.value if status.risk else "-"),
     ]
     if status.cures is not None:
@@ -80,36 +96,55 @@ def head(run: Remediation, now: datetime, required: int | None) -> str:
 
 
 def fields(rows: Sequence[tuple[str, str]]) -> str:
-    width = max(len(name) for name, _ in rows) + 2
-    return "".join(f"{output.paint(name.ljust(width), 'grey')}{printable(text)}\n" for name, text in rows)
+    """On a terminal, a long text goes on below where it began."""
+    width = max(_FIELD, *(len(name) for name, _ in rows)) + 2
+    lines = []
+    for name, text in rows:
+        first, *more = output.folded(printable(text), width)
+        lines += [f"{output.paint(name.ljust(width), 'grey')}{first}\n", *(f"{' ' * width}{line}\n" for line in more)]
+    return "".join(lines)
 
 
 def plan_text(plan: Plan, *, every: bool = False, read: Plan | None = None) -> str:
     """The plan's summary, its steps and what it changes. `read`: with what its file holds, where that was read."""
+    found = list(changes(read or without_file(plan)))
+    summary = _without_changes(plan.summary.split("\n"), found)
     parts = [output.paint("What would be done", "bold") + "\n"]
-    summary = plan.summary.split("\n")
-    parts += [f"  {printable(line)}\n" for line in summary[:MAX_SUMMARY]]
+    parts += [_line(printable(line)) for line in summary[:MAX_SUMMARY]]
     if len(summary) > MAX_SUMMARY:
-        parts.append(f"  and {len(summary) - MAX_SUMMARY} more lines\n")
+        parts.append(f"  and {output.counted(len(summary) - MAX_SUMMARY, 'more line')}\n")
     for step in plan.steps:
         if step.description and step.description in plan.summary:
             continue
-        parts.append(f"  step {printable(step.name)} ({step.action.value}): {printable(step.description)}\n")
-    lines = [as_line(change) for change in changes(read or without_file(plan))]
-    if lines:
-        parts.append(output.paint("Before and after", "bold") + "\n")
-        kept = lines if every else lines[:MAX_LINES]
-        parts += [f"  {line}\n" for line in kept]
-        if len(lines) > len(kept):
-            parts.append(f"  and {len(lines) - len(kept)} more: `diff` shows all\n")
+        parts.append(_line(printable(f"step {step.name} ({step.action.value}): {step.description}")))
     moves = plan.part(ReplicaMoves)
     if moves.throttle_bytes_per_second is not None:
-        parts.append(f"  replication throttled to {moves.throttle_bytes_per_second} bytes per second on each broker\n")
-    if moves.artifact is not None:
-        parts.append(f"  the changes lie at {printable(moves.artifact.uri)} (SHA-256 {moves.artifact.sha256})\n")
+        throttle = f"{format_bytes(moves.throttle_bytes_per_second)}/s"
+        if throttle not in plan.summary:
+            parts.append(f"  replication is throttled to {throttle} on each broker\n")
     for held in plan.preconditions:
         parts.append(f"  only while: {printable(held.name)} is {printable(held.value)}\n")
+    if found:
+        parts.append(output.paint("Before and after", "bold") + "\n")
+        kept = found if every else found[:MAX_LINES]
+        parts += [_line(as_line(change)) for change in kept]
+        if len(found) > len(kept):
+            parts.append(f"  and {len(found) - len(kept):,} more: `diff` shows all\n")
+    if moves.artifact is not None:
+        parts.append(f"  the changes lie at {printable(moves.artifact.uri)} (SHA-256 {moves.artifact.sha256})\n")
     return "".join(parts)
+
+
+def _line(text: str) -> str:
+    """Indented, and on a terminal folded with what follows indented further."""
+    first, *more = output.folded(text, 6)
+    return "".join((f"  {first}\n", *(f"      {line}\n" for line in more)))
+
+
+def _without_changes(summary: Sequence[str], found: Sequence[Change]) -> list[str]:
+    """The summary's lines but for those that a change says as well: `  orders-0: [1] -> [1, 2] (5.0 MB)`."""
+    named = {change.what.rpartition(" ")[2] for change in found}
+    return [line for line in summary if not (line.startswith("  ") and line.strip().partition(": ")[0] in named)]
 
 
 def saved_text(run: Remediation) -> str:
@@ -125,7 +160,7 @@ def saved_text(run: Remediation) -> str:
 
 def guards_text(run: Remediation) -> str:
     """The refusals of the guards in the operator's last reconcile."""
-    rows = [(w.verdict.value, w.guard.value, w.message) for w in run.status.waiting_for]
+    rows = [(w.verdict.value, w.guard.value, this_plan(w.message, run)) for w in run.status.waiting_for]
     if not rows:
         judged = run.status.phase not in (None, Phase.PLANNING, Phase.AWAITING_APPROVAL)
         return "No guard refuses.\n" if judged else "The guards have not been asked about it yet.\n"
@@ -146,15 +181,51 @@ def bar(progress: Progress) -> str:
     return f"[{'#' * full}{'.' * (BAR - full)}]"
 
 
-def progress_line(run: Remediation) -> str:
-    """How it stands, in one line: what `--watch` prints whenever it differs."""
+def progress_line(run: Remediation, *, counted: bool = True) -> str:
+    """How it stands, in one line: what `--watch` prints whenever it differs. `counted`: with how far its step is."""
     status = run.status
-    step = next((s for s in status.steps if s.name == status.current_step), None)
+    step = _present(run)
     parts = [str(status.phase or "not seen yet")]
-    if step is not None and status.phase not in TERMINAL_PHASES:
-        parts.append(f"{step.name} {bar(step.progress)} {step.progress.describe()}" if step.progress else step.name)
+    if step is not None:
+        known = step.progress if counted else None
+        parts.append(f"{step.name} {bar(known)} {known.describe()}" if known else step.name)
     elif status.phase is Phase.AWAITING_APPROVAL and status.plan is not None:
         parts.append(status.plan.digest)
-    if status.message:
-        parts.append(status.message)
+    if status.message and (counted or step is None):
+        parts.append(this_plan(status.message, run) if status.phase is Phase.AWAITING_APPROVAL else status.message)
     return printable("  ".join(parts))
+
+
+def progress_figures(run: Remediation, now: datetime) -> tuple[str, int | None, int | None]:
+    """What a bar says, and how much of how much is done: bytes where they are known."""
+    step = _present(run)
+    if step is None:
+        return str(run.status.phase or "not taken up yet"), None, None
+    progress = step.progress
+    if progress is None:
+        return step.name, None, None
+    text = f"{step.name} {progress.done}/{progress.total} {progress.unit}".rstrip()
+    if not progress.bytes_total:
+        return text, progress.done, progress.total
+    speed = rate(step, now)
+    text += f", {format_bytes(progress.bytes_done or 0)} of {format_bytes(progress.bytes_total)}"
+    return text + (f", {format_bytes(round(speed))}/s" if speed else ""), progress.bytes_done or 0, progress.bytes_total
+
+
+def rate(step: StepStatus, now: datetime) -> float | None:
+    """Bytes a second since the step began, without the time that it was held; None where it is not known."""
+    progress = step.progress
+    if progress is None or not progress.bytes_done or step.started_at is None:
+        return None
+    seconds = (now - step.started_at).total_seconds() - (step.held_seconds or 0)
+    if step.held_since is not None:
+        seconds -= (now - step.held_since).total_seconds()
+    return progress.bytes_done / seconds if seconds >= 1 else None
+
+
+def _present(run: Remediation) -> StepStatus | None:
+    """The step that runs."""
+    status = run.status
+    if status.phase in TERMINAL_PHASES:
+        return None
+    return next((s for s in status.steps if s.name == status.current_step), None)

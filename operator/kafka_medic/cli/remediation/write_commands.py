@@ -17,8 +17,8 @@ from kafka_medic.cli.remediation import rendering
 from kafka_medic.cli.remediation.access import Access, Person
 from kafka_medic.cli.remediation.read_commands import cluster_of, follow, read_plan
 from kafka_medic.cluster.names import printable, shown
-from kafka_medic.playbook.acceptance import check_values
 from kafka_medic.playbook.plan_digest import digest_fits
+from kafka_medic.playbook.values import check_values
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
@@ -81,7 +81,7 @@ def request_run(access: Access, args: argparse.Namespace) -> int:
         check_values(playbook, parameters)
     except ResourceError as problem:
         message = "; ".join(str(p) for p in problem.problems)
-        raise UnusableInputError("--set", message, f"`kubectl get playbook {playbook.name} -o yaml` has them") from None
+        raise UnusableInputError("--set", message, f"`kubectl get kmp {playbook.name} -o yaml` has them") from None
     policy = cluster.spec.remediation
     if policy.mode_for(playbook.name) is RemediationMode.OBSERVE:
         way_out = "set spec.remediation.mode to Approve, for this playbook or for all"
@@ -259,7 +259,7 @@ def _decide(
     if decision is Decision.APPROVE:
         return ended
     rejected = access.remediation(run.name).status.phase in (Phase.REJECTED, Phase.ABORTED)
-    return exits.OK if rejected else exits.ENDED_OTHERWISE
+    return exits.OK if rejected else exits.NOT_YET
 
 
 def _show(args: argparse.Namespace, *texts: str) -> None:

@@ -1,7 +1,8 @@
-"""What a plan is written as: four files in a directory, or five with a picture, all of them or none."""
+"""What a plan is written as: files in a directory, all of them or none."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -9,25 +10,29 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.csv import write_csv
+from pyarrow.csv import CSVWriter
 
 from kafka_medic.plan.arrow import Column, compute, names
 from kafka_medic.plan.files.png import render_png
 from kafka_medic.plan.files.report import render_report
 from kafka_medic.plan.files.report_data import ReportData
+from kafka_medic.plan.files.saved_report import report_document
 from kafka_medic.plan.lists import flatten
-from kafka_medic.plan.model import PLAN_SCHEMA, PREFERRED_ORDER, Plan
+from kafka_medic.plan.model import LEFT_OUT_SCHEMA, PLAN_SCHEMA, PREFERRED_ORDER, Plan
 
 __all__ = [
-    "PLAN", "REASSIGNMENT", "plan_batches", "plan_directory", "reordered", "write_reassignment", "write_rows",
-    "write_summary",
+    "FIGURES", "LEFT_OUT", "PLAN", "REASSIGNMENT", "SUMMARY", "NotPlacedError", "digest_of", "plan_batches",
+    "plan_directory", "refuse_directory", "reordered", "write_left_out",
+    "write_reassignment", "write_rows", "write_summary",
 ]  # fmt: skip
 
 PLAN, REASSIGNMENT, SUMMARY, REPORT = "plan.parquet", "reassignment.json", "summary.json", "report.html"
+FIGURES = "report.json"
 PICTURE, LEFT_OUT = "report.png", "left-out.csv"
 
 ROWS = 1 << 17
@@ -45,33 +50,82 @@ def write_rows(work: Path, plan: Plan) -> None:
         if plan.summary.reordered:
             write_reassignment(work / PREFERRED_ORDER, [reordered(plan.table)])
         if plan.left_out.num_rows:
-            write_csv(plan.left_out, work / LEFT_OUT)
+            write_left_out(work, [plan.left_out])
     parquet.result()
 
 
+class NotPlacedError(OSError):
+    """A plan that is whole, but not where it is wanted. `kept`: the directory that has it."""
+
+    def __init__(self, kept: Path, problem: OSError) -> None:
+        super().__init__(problem.errno, problem.strerror or str(problem))
+        self.kept = kept
+
+
+def refuse_directory(directory: Path, *, overwrite: bool) -> str | None:
+    """Why a plan cannot be written there, or None: found out by writing there, before anything is computed."""
+    try:
+        if directory.is_dir() and not overwrite and any(directory.iterdir()):
+            return "exists and is not empty"
+        if directory.exists() and not directory.is_dir():
+            return "is no folder"
+        if (file := next((p for p in directory.parents if p.exists() and not p.is_dir()), None)) is not None:
+            return f"cannot be written: {file} is no folder"
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        for place in filter(Path.is_dir, (directory.parent, directory)):
+            tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=place).cleanup()
+    except OSError as problem:
+        return f"cannot be written: {problem.strerror or problem}"
+    return None
+
+
+def write_left_out(work: Path, tables: Iterable[pa.Table]) -> None:
+    """left-out.csv, a piece at a time."""
+    with CSVWriter(work / LEFT_OUT, LEFT_OUT_SCHEMA) as out:
+        for table in tables:
+            out.write_table(table)
+
+
 @contextmanager
-def plan_directory(directory: Path) -> Iterator[Path]:
+def plan_directory(directory: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """A new directory beside the one wanted, which takes its place when all went well and is removed if not: all of its
-    files or none. A directory that exists keeps its other files. Raises OSError."""
+    files or none. `overwrite`: a directory that holds something keeps its other files. Raises OSError, and
+    NotPlacedError for a plan that is whole."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+    kept = False
     try:
         work.chmod(0o755)
         yield work
         try:
             work.rename(directory)
-        except OSError:
+        except OSError as problem:
+            kept = not overwrite
+            if kept:
+                raise NotPlacedError(work, problem) from None
             _replace_files(work, directory)
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if not kept:
+            shutil.rmtree(work, ignore_errors=True)
 
 
 def write_summary(work: Path, data: ReportData, *, png: bool = False) -> None:
-    """summary.json, report.html and, where wanted, report.png. Raises PngError."""
+    """summary.json, report.html, its figures in report.json and, where wanted, report.png. Raises PngError."""
+    data = replace(data, about=replace(data.about, digest=digest_of(work)))
     (work / SUMMARY).write_text(json.dumps(data.summary.to_json(), indent=2) + "\n", "utf-8")
+    (work / FIGURES).write_text(json.dumps(report_document(data)) + "\n", "utf-8")
     (work / REPORT).write_text(render_report(data), "utf-8")
     if png:
         (work / PICTURE).write_bytes(render_png(data))
+
+
+def digest_of(directory: Path) -> str:
+    """SHA-256 of reassignment.json, which `sha256sum` prints as well; empty where there is none."""
+    path = directory / REASSIGNMENT
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def plan_batches(path: Path) -> Iterator[pa.Table]:
@@ -86,7 +140,7 @@ def plan_batches(path: Path) -> Iterator[pa.Table]:
 def _replace_files(work: Path, directory: Path) -> None:
     """The directory exists and is not empty: replace file by file, the summary last, as it vouches for the rest."""
     directory.mkdir(exist_ok=True)
-    for name in (PLAN, REASSIGNMENT, PREFERRED_ORDER, LEFT_OUT, REPORT, PICTURE, SUMMARY):
+    for name in (PLAN, REASSIGNMENT, PREFERRED_ORDER, LEFT_OUT, REPORT, FIGURES, PICTURE, SUMMARY):
         old, new = directory / name, work / name
         if old.is_dir() and not old.is_symlink():
             shutil.rmtree(old)

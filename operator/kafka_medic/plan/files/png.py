@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from kafka_medic.plan.files.report import AFTER, BEFORE
+from kafka_medic.plan.files.report import headline
 from kafka_medic.plan.files.report_data import Chart, ReportData
+from kafka_medic.report.units import duration, many, moment, rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["PngError", "can_draw", "render_png"]
+__all__ = ["AFTER", "BEFORE", "PngError", "can_draw", "render_png"]
 
 WIDTH, DPI = 12.0, 100
 LABELS = 40
 """Names on an axis, at most."""
-BOUND = "#cf222e"
+BEFORE, AFTER, BOUND = "#8d99a8", "#1668c4", "#c2410c"
+"""As on the page."""
+GOOD_TICKS = 6
 Float64s = npt.NDArray[np.float64]
 
 
@@ -45,8 +48,8 @@ def render_png(data: ReportData) -> bytes:
     with_racks, with_waves = any(per_rack is not None for _, per_rack in charts), bool(len(data.partitions))
     rows = 2 + with_racks + with_waves + bool(topics)
     tall = [2.4] * (rows - bool(topics)) + ([0.7 + 0.22 * len(topics)] if topics else [])
-    figure = Figure(figsize=(WIDTH, sum(tall) + 1.2), dpi=DPI, layout="constrained")
-    figure.suptitle(_title(data), parse_math=False, wrap=True, fontsize=11)
+    figure = Figure(figsize=(WIDTH, sum(tall) + 1.6), dpi=DPI, layout="constrained")
+    figure.suptitle(_title(data), parse_math=False, wrap=True, fontsize=10, x=0.01, ha="left")
     grid = figure.add_gridspec(rows, 2, height_ratios=tall)
     for row, (per_broker, per_rack) in enumerate(charts):
         _pairs(figure.add_subplot(grid[row, :]), per_broker)
@@ -62,12 +65,18 @@ def render_png(data: ReportData) -> bytes:
 
 
 def _title(data: ReportData) -> str:
-    summary = data.summary
-    return (
-        f"{data.title[:1].upper() + data.title[1:]}: {summary.partitions:,} partitions, {summary.moves:,} replicas "
-        f"copied (at least {summary.lower_bound_moves:,}), {summary.rack_violations:,} on fewer racks than they could "
-        f"be (at least {summary.rack_violations_bound:,})"
-    )
+    about, summary = data.about, data.summary
+    name = f"{data.title[:1].upper()}{data.title[1:]}" + (f": {about.cluster}" if about.cluster else "")
+    where = [f"planned {moment(about.planned_at)}" if about.planned_at else "", f"by {about.requester}"]
+    lines = [
+        name,
+        " ".join(part for part, known in zip(where, (about.planned_at, about.requester), strict=True) if known),
+        f"SHA-256 of reassignment.json: {about.digest}" if about.digest else "",
+        *headline(data),
+        f"Copies: bound {summary.lower_bound_moves:,}. Partitions on fewer racks than possible: "
+        f"{summary.rack_violations:,}, bound {summary.rack_violations_bound:,}.",
+    ]
+    return "\n".join(line for line in lines if line)
 
 
 def _pairs(axes: Axes, chart: Chart) -> None:
@@ -103,7 +112,7 @@ def _waves(axes: Axes, data: ReportData) -> None:
         other.tick_params(labelsize=8)
     axes.set_xlabel(axis, fontsize=8)
     axes.set_xlim(0, edges[-1])
-    _finish(axes, f"Waves over time: {len(data.partitions):,}")
+    _finish(axes, f"Partitions of each wave, over time: {many(len(data.partitions), 'wave')}")
 
 
 def _wave_edges(data: ReportData) -> tuple[Float64s, str]:
@@ -113,10 +122,14 @@ def _wave_edges(data: ReportData) -> tuple[Float64s, str]:
     if data.timed is None:
         return edges, "wave"
     if not data.throttle:
-        return edges, "waves one after another, each as wide as its busiest broker has bytes"
+        return edges / max(edges[-1], 1) * 100, "% of the bytes that the busiest broker of each wave sends or receives"
     hours = edges[-1] / data.throttle >= 7200
-    unit = "hours" if hours else "minutes"
-    return edges / data.throttle / (3600 if hours else 60), f"{unit} at {data.throttle:,} bytes per second and broker"
+    ends = edges / data.throttle / (3600 if hours else 60)
+    return ends, f"{'hours' if hours else 'minutes'} at {rate(data.throttle)} per broker, {_whole(data)} at least"
+
+
+def _whole(data: ReportData) -> str:
+    return duration(float(data.timed.sum()) / data.throttle) if data.timed is not None and data.throttle else ""
 
 
 def _topics(axes: Axes, data: ReportData) -> None:
@@ -128,11 +141,16 @@ def _topics(axes: Axes, data: ReportData) -> None:
     named = [t.topic if len(t.topic) <= 40 else f"{t.topic[:39]}…" for t in topics]
     axes.set_yticks(place, labels=named, parse_math=False, fontsize=8)
     axes.set_ylim(len(topics) - 0.4, -0.6)
-    _finish(axes, "Most replicas of a topic on one broker: the topics that are spread worst")
+    _finish(axes, "Most replicas of a topic on one broker: the topics that are spread least evenly")
 
 
 def _finish(axes: Axes, title: str) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: PLC0415
+
     axes.set_title(title, fontsize=10, loc="left")
+    if axes.get_yaxis().get_major_formatter().__class__.__name__ == "ScalarFormatter":
+        axes.yaxis.set_major_locator(MaxNLocator(GOOD_TICKS, integer=True))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False)

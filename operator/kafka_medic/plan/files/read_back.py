@@ -74,7 +74,7 @@ def verify_read_back(request: PlanInput, table: pa.Table, *, waved: bool) -> lis
     size = request.partitions.column("sizeBytes") if "sizeBytes" in request.partitions.column_names else None
     sizes = pa.nulls(table.num_rows, pa.int64()) if size is None else size.take(pa.array(check.place, pa.int64()))
     waves = [*check.numbering(), *check.waves(sizes, check.senders(), WaveLimits())] if waved else []
-    return [*waves, *check.disk_capacity()]
+    return [*waves, *check.disk_capacity(), *check.limits()]
 
 
 def _names(table: pa.Table) -> Column:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 import numpy as np
@@ -11,11 +12,13 @@ import pyarrow as pa
 
 from kafka_medic.plan.arrow import Column, Int64s, integers, list_lengths
 from kafka_medic.plan.estimate import busiest_per_wave
+from kafka_medic.plan.files.partition_columns import listed_of
 from kafka_medic.plan.lists import Lists, flatten, place_among
 from kafka_medic.plan.model import Plan, Summary, TopicSpread
 from kafka_medic.plan.problem import Broker, rack_names
+from kafka_medic.report.model import PartitionList
 
-__all__ = ["Chart", "ReportData", "report_data"]
+__all__ = ["About", "Chart", "ReportData", "report_data"]
 
 
 class ReportInput(Protocol):
@@ -39,11 +42,26 @@ class Chart:
     bound: int | None
 
 
+@dataclass(frozen=True)
+class About:
+    """What a plan is of, and whose. Empty and None: not known. observed_at: when the partitions were so. digest: the
+    SHA-256 of reassignment.json."""
+
+    cluster: str = ""
+    cluster_id: str = ""
+    observed_at: str = ""
+    planned_at: datetime | None = None
+    requester: str = ""
+    digest: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class ReportData:
     """What the report has. Per broker (all of `brokers`, in their order): replicas and preferred leaders, before and
     after. Per wave: partitions, replicas, and, None where not counted, bytes that are known, in all and of the broker
-    that sends or receives most. topics: the worst spread ones, None where not counted. throttle: bytes per second."""
+    that sends or receives most. topics: the worst spread ones, None where not counted. throttle: bytes per second.
+    sizes_unknown: changed partitions whose bytes count as nothing; None where not counted. listed: the partitions that
+    change; None: the page has no list of them."""
 
     brokers: tuple[Broker, ...]
     summary: Summary
@@ -57,6 +75,9 @@ class ReportData:
     throttle: int | None = None
     title: str = "Raise replication factor"
     uncounted: int = 0
+    sizes_unknown: int | None = None
+    listed: PartitionList | None = None
+    about: About = field(default_factory=About)
 
     @property
     def weighted(self) -> bool:
@@ -89,7 +110,14 @@ class ReportData:
 
 
 def report_data(
-    problem: ReportInput, plan: Plan, leaders: Column, throttle: int | None = None, title: str = ReportData.title
+    problem: ReportInput,
+    plan: Plan,
+    leaders: Column,
+    throttle: int | None = None,
+    title: str = ReportData.title,
+    about: About | None = None,
+    *,
+    with_list: bool = True,
 ) -> ReportData:
     """The data of a plan that is in memory; leaders: of its rows, by id, null where not known."""
     ids = np.array([broker.id for broker in problem.brokers], dtype=np.int64)
@@ -104,7 +132,8 @@ def report_data(
     np.add.at(moved, wave, gain * integers(plan.sizes, 0))
     return ReportData(
         problem.brokers, plan.summary, replicas, led, count, added, moved, busiest_per_wave(plan, leaders),
-        plan.topics, throttle, title,
+        plan.topics, throttle, title, sizes_unknown=plan.sizes.null_count,
+        listed=listed_of(plan.table) if with_list else None, about=about or About(),
     )  # fmt: skip
 
 

@@ -153,6 +153,8 @@ def fit(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints) -> In
 
 def fit_or_pack(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints) -> Ints:
     """As `fit`; where that finds no room, replicas are packed anew, the largest first."""
+    if (capacity < 0).all():
+        return added
     missing = (added >= 0).sum(axis=1).astype(np.int32)
     added = fit(held, added, sites, size, capacity)
     if _excess(added, size, capacity) == 0:

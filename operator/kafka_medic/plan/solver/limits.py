@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,9 +12,30 @@ from kafka_medic.plan.broker import Broker
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.solver.waves import exposure_order
 
-__all__ = ["over_limits", "within_totals"]
+__all__ = ["ENDLESS", "Room", "beyond", "fitting", "hopeless", "in_all", "over_limits", "room_within", "within_totals"]
 
 ENDLESS = 1 << 62
+"""No limit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """What may come. moves, bytes: int64[B] to each broker. total: bytes in all. ENDLESS: no limit."""
+
+    moves: Ints
+    bytes: Ints
+    total: int = ENDLESS
+
+    @property
+    def endless(self) -> bool:
+        """Whether nothing is limited."""
+        return bool((self.moves == ENDLESS).all() and (self.bytes == ENDLESS).all() and self.total == ENDLESS)
+
+
+def room_within(allowed: Allowed, brokers: int) -> Room:
+    """What may come to each broker; the limits in all are not in it."""
+    moves, most = _or_endless(allowed.moves_per_broker), _or_endless(allowed.bytes_per_broker)
+    return Room(np.full(brokers, moves, dtype=np.int64), np.full(brokers, most, dtype=np.int64))
 
 
 def within_totals(
@@ -26,17 +48,37 @@ def within_totals(
         unknown = (missing > 0) & (columns.size < 0)
         left_out[unknown], missing[unknown] = LeftOut.UNKNOWN_SIZE, 0
     rows = exposure_order(columns, np.flatnonzero(missing))
-    takers = sum(broker.alive and broker.takes for broker in brokers)
-    need = missing[rows].astype(np.int64)
-    # What all brokers together may receive is a limit in all as well.
-    moves = min(ENDLESS, _or_endless(allowed.moves), _or_endless(allowed.moves_per_broker) * takers)
-    total = min(ENDLESS, _or_endless(allowed.bytes), _or_endless(allowed.bytes_per_broker) * takers)
-    cost = np.stack([need, need * np.maximum(columns.size[rows], 0)], axis=1)
-    line = np.arange(len(rows))
-    what = np.zeros(len(rows), dtype=np.int64)
-    fits = _taken(np.concatenate([line, line]), np.concatenate([what, what + 1]), cost.T.ravel(), [moves, total])
+    fits = fitting(missing[rows], columns.size[rows], *in_all(allowed, brokers))
     left_out[rows[~fits]], missing[rows[~fits]] = LeftOut.OVER_LIMIT, 0
     return missing, left_out
+
+
+def in_all(allowed: Allowed, brokers: Sequence[Broker]) -> tuple[int, int]:
+    """(moves, bytes) that may be copied in all. What all brokers together may receive is a limit in all as well."""
+    takers = sum(broker.alive and broker.takes for broker in brokers)
+    return (
+        min(ENDLESS, _or_endless(allowed.moves), _or_endless(allowed.moves_per_broker) * takers),
+        min(ENDLESS, _or_endless(allowed.bytes), _or_endless(allowed.bytes_per_broker) * takers),
+    )
+
+
+def fitting(need: Ints, size: Ints, moves: int, total: int) -> Bools:
+    """bool[n]: the partitions that fit, each in order if what it costs is left. need: int32[n] replicas that each gets;
+    size: int64[n] bytes, -1 unknown; moves, total: moves and bytes that are left."""
+    need = need.astype(np.int64)
+    line, what = np.arange(len(need)), np.zeros(len(need), dtype=np.int64)
+    cost = np.concatenate([need, need * np.maximum(size, 0)])
+    return _taken(np.concatenate([line, line]), np.concatenate([what, what + 1]), cost, [moves, total], len(need))
+
+
+def hopeless(columns: Columns, missing: Ints, brokers: Sequence[Broker], allowed: Allowed) -> tuple[Bools, Bools]:
+    """(bool[N] partitions whose size is not known, bool[N] those that fit no limit even alone), which miss some
+    replicas (int32[N]); for limits alone."""
+    size = np.maximum(columns.size, 0)
+    unknown = (missing > 0) & (columns.size < 0) & allowed.by_bytes
+    moves, total = in_all(allowed, brokers)
+    alone = (missing > moves) | (missing * size > total) | (size > _or_endless(allowed.bytes_per_broker))
+    return unknown, np.asarray((missing > 0) & ~unknown & alone)
 
 
 def over_limits(
@@ -45,30 +87,27 @@ def over_limits(
     size: Ints,
     allowed: Allowed,
     brokers: int,
-    capacity: Ints | None = None,
-    *,
-    total: bool = False,
 ) -> Bools:
     """bool[n]: partitions to leave out, so that no broker receives more than it may.
 
     order: int64[n], the place of each partition among those that are served first. added: int32[n, M] broker indexes,
-    -1 padded; size: int64[n] bytes, -1 unknown; capacity: int64[B] bytes, -1 unknown. total: the limit on all bytes
-    counts as well.
+    -1 padded; size: int64[n] bytes, -1 unknown.
     """
-    most = np.full(brokers, _or_endless(allowed.bytes_per_broker))
-    if capacity is not None:
-        most = np.where(capacity < 0, most, np.minimum(capacity, most))
-    moves = allowed.moves_per_broker
-    if moves is None and (most == ENDLESS).all() and not (total and allowed.bytes is not None):
+    return beyond(order, added, size, room_within(allowed, brokers))
+
+
+def beyond(order: Ints, added: Ints, size: Ints, room: Room) -> Bools:
+    """The same for any limits."""
+    if room.endless:
         return np.zeros(len(added), dtype=bool)
+    brokers = len(room.moves)
     row, slot = np.nonzero(added >= 0)
     to, cost, line = added[row, slot].astype(np.int64), np.maximum(size, 0)[row], order[row]
-    limits = [_or_endless(moves)] * brokers + most.tolist() + [_or_endless(allowed.bytes) if total else ENDLESS]
     fits = _taken(
         np.concatenate([line, line, line]),
         np.concatenate([to, to + brokers, np.full(len(to), 2 * brokers)]),
         np.concatenate([np.ones_like(cost), cost, cost]),
-        limits,
+        [*room.moves.tolist(), *room.bytes.tolist(), room.total],
         len(added),
     )
     over: Bools = ~fits[order]

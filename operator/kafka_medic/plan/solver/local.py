@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
 from kafka_medic.plan.allowed import Allowed, LeftOut
 from kafka_medic.plan.bounds import BY_BYTES, RAISE
@@ -14,7 +13,7 @@ from kafka_medic.plan.columns import Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
 from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, fullest, worst
-from kafka_medic.plan.model import LEFT_OUT_SCHEMA, Plan, Spread, Summary, TopicSpread
+from kafka_medic.plan.model import Plan, Spread, Summary, TopicSpread
 from kafka_medic.plan.problem import Broker, Problem, rack_names
 from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
 from kafka_medic.plan.solver.disk_capacity import (
@@ -32,7 +31,7 @@ from kafka_medic.plan.solver.limits import over_limits, within_totals
 from kafka_medic.plan.solver.packing import bytes_bound, needs_more_room
 from kafka_medic.plan.solver.quotas import solve_quotas
 from kafka_medic.plan.solver.racks import least_in_racks, rack_violations
-from kafka_medic.plan.solver.rows import append, candidates, lead_first, plan_table, sizes_or_null
+from kafka_medic.plan.solver.rows import append, candidates, lead_first, left_out_table, plan_table, sizes_or_null
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, kinds_of, racks_of, sites_of
 from kafka_medic.plan.solver.topic_replicas import spread_replicas, standing
 from kafka_medic.plan.solver.waves import assign_waves, exposure_order
@@ -234,7 +233,7 @@ def finish(
     )
     ids = np.array([broker.id for broker in brokers], dtype=np.int32)
     table = plan_table(columns, before, rows, replicas, order, wave, ids)
-    return Plan(table, sizes_or_null(columns.size[rows]), summary, topics, _listed(columns, left_out))
+    return Plan(table, sizes_or_null(columns.size[rows]), summary, topics, left_out_table(columns, left_out))
 
 
 def _no_room(columns: Columns, rows: Ints, added: Ints, brokers: Sequence[Broker]) -> str | None:
@@ -243,18 +242,6 @@ def _no_room(columns: Columns, rows: Ints, added: Ints, brokers: Sequence[Broker
     missing = (added >= 0).sum(axis=1).astype(np.int32)
     names = [f"rack {name}" for name in rack_names(brokers)]
     return needs_more_room(columns.held[rows], missing, columns.size[rows], sites, room_of(brokers), names)
-
-
-def _listed(columns: Columns, left_out: Ints) -> pa.Table:
-    """The partitions that stay as they are though the question concerns them: LEFT_OUT_SCHEMA."""
-    rows = np.flatnonzero(left_out)
-    names, reasons = pa.array(columns.topics, pa.string()), pa.array([why.sentence for why in LeftOut], pa.string())
-    arrays = [
-        names.take(pa.array(columns.topic[rows], pa.int32())),
-        pa.array(columns.partition[rows], pa.int32()),
-        reasons.take(pa.array(left_out[rows], pa.int8())),
-    ]
-    return pa.table(arrays, schema=LEFT_OUT_SCHEMA)
 
 
 def _leaders(columns: Columns, rows: Ints, replicas: Ints, brokers: Sequence[Broker]) -> tuple[Ints, Spread, Spread]:

@@ -19,7 +19,7 @@ from kafka_medic.plan.problem import Broker, check_reachable
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
 from kafka_medic.plan.solver.aggregate import classify
 from kafka_medic.plan.solver.disk_capacity import capacity_of, fit
-from kafka_medic.plan.solver.limits import over_limits
+from kafka_medic.plan.solver.limits import ENDLESS, Room, beyond, room_within
 from kafka_medic.plan.solver.local import DEFAULT_LIMITS, Placed, finish, place_allowed
 from kafka_medic.plan.solver.quotas import best_spread
 from kafka_medic.plan.solver.rebalance import Holders, change_kept, even_out, exchange, exchange_path, hand_over
@@ -27,7 +27,7 @@ from kafka_medic.plan.solver.sites import Sites, count_per_broker, racks_of, sit
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
 
-__all__ = ["keep", "levels", "lowered", "moved", "plan_relocation", "spread_bound", "to_release"]
+__all__ = ["keep", "levels", "lowered", "moved", "plan_relocation", "room_of_brokers", "spread_bound", "to_release"]
 
 CHUNKS = 64
 """Parts of the partitions that are relieved one after another; each sees what the fullest brokers are by then."""
@@ -202,16 +202,24 @@ def _lower(relocation: Relocation, moves: int) -> tuple[Ints, Placed]:
     held, alive = count_per_broker(columns.held, len(brokers)), np.array([b.alive for b in brokers], dtype=bool)
     fair = handicap(brokers, np.zeros_like(held), int(held[alive].sum()))
     was = (held + fair.extra)[alive]
-    after = lowered(relocation, held + fair.extra, moves)
+    after = lowered(relocation, held + fair.extra, moves, room_of_brokers(relocation))
     now = (count_per_broker(after, len(brokers)) + fair.extra)[alive]
     least = int(np.maximum(was - now, 0).sum())  # to come to these very loads
     none = np.zeros(0, dtype=np.int64)
     return after, Placed(none, none, levels(was, moves)[0], fair, least)
 
 
-def lowered(relocation: Relocation, load: Ints, moves: int) -> Ints:
+def room_of_brokers(relocation: Relocation) -> Room:
+    """What may come to the brokers of a cluster whose imbalance is lowered, their disks included."""
+    allowed, capacity = relocation.allowed, capacity_of(relocation.brokers)
+    room = room_within(allowed, len(capacity))
+    most = np.where(capacity < 0, room.bytes, np.minimum(room.bytes, capacity))
+    return replace(room, bytes=most, total=ENDLESS if allowed.bytes is None else allowed.bytes)
+
+
+def lowered(relocation: Relocation, load: Ints, moves: int, room: Room) -> Ints:
     """int32[N, H]: who holds what once at most `moves` replicas were moved to make loads even; load: int64[B], changed
-    as they move."""
+    as they move; room: what may come."""
     columns, brokers, allowed = relocation.columns, relocation.brokers, relocation.allowed
     alive = np.array([broker.alive for broker in brokers], dtype=bool)
     may = relocation.may_change()
@@ -224,15 +232,21 @@ def lowered(relocation: Relocation, load: Ints, moves: int) -> Ints:
     new = (table >= 0) & ~_members(table, before)
     stay, come = np.where(new, -1, table), np.where(new, table, -1)
     # `fit` reads loads only to choose among brokers with free capacity.
-    come = fit(stay, come, sites, size, capacity_of(brokers))
+    come = fit(stay, come, sites, np.ones_like(size), _limit(room.moves))
+    come = fit(stay, come, sites, size, _limit(room.bytes))
     # The more of them fit into the limits on bytes, the more even it gets.
     smallest_first = np.empty(len(able), dtype=np.int64)
     smallest_first[np.argsort(size, kind="stable")] = np.arange(len(able))
-    over = over_limits(smallest_first, come, size, allowed, len(brokers), capacity_of(brokers), total=True)
+    over = beyond(smallest_first, come, size, room)
     table = np.where(over[:, None], before, np.where(come >= 0, come, stay))
     after = columns.held.copy()
     after[able] = table
     return after
+
+
+def _limit(most: Ints) -> Ints:
+    """int64[B] as `fit` takes it: -1 for no limit."""
+    return np.where(most == ENDLESS, -1, most)
 
 
 def _exchange(table: Ints, sites: Sites, gives: Bools, load: Ints, moves: int) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from kafka_medic.plan.allowed import LeftOut
 from kafka_medic.plan.arrow import Column, list_column
 from kafka_medic.plan.columns import Bools, Columns, Ints
-from kafka_medic.plan.model import PLAN_SCHEMA
+from kafka_medic.plan.model import LEFT_OUT_SCHEMA, PLAN_SCHEMA
 
-__all__ = ["append", "candidates", "lead_first", "plan_table", "sizes_or_null"]
+__all__ = ["append", "candidates", "lead_first", "left_out_table", "plan_table", "sizes_or_null"]
 
 
 def append(held: Ints, held_count: Ints, added: Ints) -> Ints:
@@ -51,6 +52,19 @@ def plan_table(
         pa.array(wave, pa.int32()),
     ]
     return pa.table(arrays, schema=PLAN_SCHEMA)
+
+
+def left_out_table(columns: Columns, left_out: Ints) -> pa.Table:
+    """The partitions that stay as they are though the question concerns them: LEFT_OUT_SCHEMA. left_out: int8[N] as in
+    `LeftOut`."""
+    rows = np.flatnonzero(left_out)
+    names, reasons = pa.array(columns.topics, pa.string()), pa.array([why.sentence for why in LeftOut], pa.string())
+    arrays = [
+        names.take(pa.array(columns.topic[rows], pa.int32())),
+        pa.array(columns.partition[rows], pa.int32()),
+        reasons.take(pa.array(left_out[rows], pa.int8())),
+    ]
+    return pa.table(arrays, schema=LEFT_OUT_SCHEMA)
 
 
 def sizes_or_null(size: Ints) -> Column:

@@ -28,25 +28,27 @@ FITTING_ROUNDS = 40
 """Rounds of proportional fitting for the first guess; the pushes afterwards make it exact anyway."""
 
 
-def transport(need: Ints, cap: Ints, basins: Sequence[Basin], forced: Ints, wish: Ints) -> Ints:
+def transport(need: Ints, cap: Ints, basins: Sequence[Basin], forced: Ints, wish: Ints, *, alike: bool = False) -> Ints:
     """int64[T, R] partitions of kind t that take rack r, most even in the loads of all brokers.
 
     need: int64[T] the sum of each row; cap: int64[T, R] the most of each cell, in each row at least the
     need together; basins: R racks; forced: int64[R] replicas each rack gets whatever is decided here;
     wish: int64[R] replicas each rack would get if every partition could go anywhere (only the first
-    guess depends on it).
+    guess depends on it). alike: each kind is to divide itself among racks as all kinds together do, as far as the
+    cells allow; else in proportion to what cells take at most.
     """
-    guess = _fit(need, cap, np.maximum(wish - forced, 0))
+    guess = _fit(need, cap, np.maximum(wish - forced, 0), alike=alike)
     chosen = _round(guess, need, cap)
     _push_until_even(chosen, cap, basins, forced)
     return chosen
 
 
-def _fit(whole_need: Ints, whole_cap: Ints, wish: Ints) -> Floats:
+def _fit(whole_need: Ints, whole_cap: Ints, wish: Ints, *, alike: bool) -> Floats:
     """Iterative proportional fitting with caps: rows exact, columns near the wish."""
     need, cap = whole_need.astype(np.float64), whole_cap.astype(np.float64)
-    fit: Floats = cap * (need / np.maximum(cap.sum(axis=1), 1.0))[:, None]
     goal = np.maximum(wish.astype(np.float64), 1e-3)
+    start = np.minimum(need[:, None] * (goal / goal.sum()), cap) + cap * 1e-6 if alike else cap
+    fit: Floats = start * (need / np.maximum(start.sum(axis=1), 1.0))[:, None]
     for _ in range(FITTING_ROUNDS):
         columns = fit.sum(axis=0)
         if np.abs(columns - goal).max(initial=0.0) < 0.5:

@@ -20,27 +20,31 @@ from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
 from kafka_medic.plan.leaders.topic_spread import REPORTED_TOPICS, after_plan, worst
 from kafka_medic.plan.lists import place_among
-from kafka_medic.plan.model import PLAN_SCHEMA, TopicSpread
+from kafka_medic.plan.model import LEFT_OUT_SCHEMA, PLAN_SCHEMA, TopicSpread
 from kafka_medic.plan.problem import ProblemError, rows_of
 from kafka_medic.plan.relocation import Relocation
 from kafka_medic.plan.solver.aggregate import Kinds
 from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
 from kafka_medic.plan.solver.disk_capacity import even_bytes, fit
 from kafka_medic.plan.solver.expand import expand
+from kafka_medic.plan.solver.limits import ENDLESS, Room, beyond, fitting
 from kafka_medic.plan.solver.quotas import Quotas, takers, too_many
 from kafka_medic.plan.solver.racks import least_in_racks
 from kafka_medic.plan.solver.relocate import lowered
-from kafka_medic.plan.solver.rows import append, candidates, lead_first, plan_table, sizes_or_null
+from kafka_medic.plan.solver.rows import append, candidates, lead_first, left_out_table, plan_table, sizes_or_null
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, kinds_of, racks_of, sites_of
 from kafka_medic.plan.solver.topic_replicas import spread_replicas, standing
-from kafka_medic.plan.solver.waves import assign_waves, exposure
+from kafka_medic.plan.solver.waves import assign_waves, exposure, exposure_order
 from kafka_medic.plan.spark.packed import PIECE_BITS
-from kafka_medic.plan.spark.question import AFTER, Demand, Question
+from kafka_medic.plan.spark.question import AFTER, LEFT, Demand, Question
 from kafka_medic.plan.spark.report_data import WaveBytes, wave_bytes
 from kafka_medic.plan.verify.part import PartCounts, count_part
 from kafka_medic.plan.verify.rules import Check
 
-__all__ = ["Classes", "Laid", "Piece", "Refused", "Share", "Survey", "lay_out", "lower", "plan_whole", "survey"]
+__all__ = [
+    "Classes", "Laid", "Piece", "Refused", "Share", "Survey", "Waiting", "lay_out", "let_in", "lower", "place",
+    "plan_whole", "survey",
+]  # fmt: skip
 
 WHOLE_PIECE = 1 << PIECE_BITS
 
@@ -77,14 +81,24 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
+class Waiting:
+    """Partitions that wait for a limit, in C classes of equal exposure: int64[C] key, moves and bytes of each."""
+
+    key: Ints
+    moves: Ints
+    bytes: Ints
+
+
+@dataclass(frozen=True, eq=False)
 class Survey:
     """What the driver has to know of one block.
 
     kinds: None if there are too many, then takers (int64[R]) and missing stand for them. changed: partitions to be
     changed; held: int64[B] replicas that they keep; load: int64[B] those that all keep; first: int64[B] preferred
     leaders of the others; stored: int64[B] known bytes. gained: int64[B] replicas that were placed already. least:
-    as in Demand. sent: int64[B] bytes that each broker will send; unknown: partitions of unknown size. pieces: of
-    large topics.
+    as in Demand. sent: int64[B] bytes that each broker will send; unknown: partitions of unknown size; largest: bytes
+    of the largest one to be changed. waiting: for a limit, of what `missing` counts where none was applied yet. pieces:
+    of large topics.
     """
 
     block: int
@@ -102,6 +116,8 @@ class Survey:
     classes: Classes
     sent: Ints
     unknown: int
+    largest: int
+    waiting: Waiting
     pieces: tuple[Piece, ...]
 
 
@@ -157,6 +173,9 @@ def survey(table: pa.Table, question: Question, block: int) -> Survey | Refused:
         return _refused(table, block, error)
     columns, missing = demand.columns, demand.missing
     brokers = len(demand.brokers)
+    # Before limits are applied, all that is wanted waits for them.
+    applied = LEFT in table.column_names or not question.allowed.limited
+    waiting = demand.waiting if applied else missing
     sites = sites_of(demand.brokers, np.zeros(brokers, dtype=np.int64))
     racks = sites.racks
     rows = np.flatnonzero(missing)
@@ -179,18 +198,20 @@ def survey(table: pa.Table, question: Question, block: int) -> Survey | Refused:
         classes=_classes(demand, rows, question),
         sent=_sent(demand, rows, missing[rows]),
         unknown=int((columns.size[rows] < 0).sum()),
+        largest=int(columns.size[rows].max(initial=0)),
+        waiting=_waiting(columns, waiting),
         pieces=pieces,
     )
 
 
-def plan_whole(table: pa.Table, question: Question) -> tuple[pa.Table, Laid | Refused]:
-    """(the plan of a block that is all there is, PLAN_SCHEMA, and what the driver needs of it): the very plan that is
-    made in one process."""
+def plan_whole(table: pa.Table, question: Question) -> tuple[pa.Table, pa.Table, Laid | Refused]:
+    """(the plan of a block that is all there is, PLAN_SCHEMA; what it leaves out, LEFT_OUT_SCHEMA; and what the driver
+    needs of it): the very plan that is made in one process."""
     try:
         demand = question.demand(table, whole=True)
         done = demand.plan(question.limits)
     except ProblemError as error:
-        return PLAN_SCHEMA.empty_table(), _refused(table, 0, error)
+        return PLAN_SCHEMA.empty_table(), LEFT_OUT_SCHEMA.empty_table(), _refused(table, 0, error)
     columns = demand.columns
     rows = rows_of(done, columns)
     check = demand.check(done.table.combine_chunks())
@@ -201,24 +222,86 @@ def plan_whole(table: pa.Table, question: Question) -> tuple[pa.Table, Laid | Re
     unknown = int((columns.size[rows] < 0).sum())
     sent = _sent(demand, rows, (new >= 0).sum(axis=1))
     laid = Laid(0, table.num_rows, counts, waves, done.topics, sent, unknown, (), summary)
-    return done.table, laid
+    return done.table, done.left_out, laid
 
 
-def lower(table: pa.Table, question: Question, load: Ints, moves: int, block: int) -> tuple[pa.Table, Survey | Refused]:
+def lower(
+    table: pa.Table, question: Question, load: Ints, moves: int, room: Room, block: int
+) -> tuple[pa.Table, Survey | Refused]:
     """(the block with what each partition holds in the end, its survey). load: int64[B] what brokers seem to hold, so
-    that even means what this block is to give and take; moves: that it may make."""
+    that even means what this block is to give and take; moves: that it may make; room: what may come to its brokers."""
     request = question.demand(table, whole=False).request
     if not isinstance(request, Relocation):
         raise TypeError("the question does not move replicas")
-    after = lowered(request, load.copy(), moves)
-    inside = after >= 0
-    table = table.append_column(AFTER, list_column(inside.sum(axis=1), after[inside]))
+    table = _placed_in(table, lowered(request, load.copy(), moves, room))
     return table, survey(table, question, block)
 
 
-def lay_out(table: pa.Table, question: Question, share: Share, block: int) -> tuple[pa.Table, Laid]:
-    """(the plan of a block, PLAN_SCHEMA, and what the driver needs of it). Raises RuntimeError if the block is not the
-    one that was counted, or if its plan does not keep the rules."""
+def let_in(
+    table: pa.Table, question: Question, moves: int, total: int, block: int
+) -> tuple[pa.Table, Survey | Refused]:
+    """(the block in which as many more partitions as fit into these moves and bytes no longer wait, its survey). The
+    most exposed come first."""
+    bare = table.drop_columns([LEFT]) if LEFT in table.column_names else table
+    demand = question.demand(bare, whole=False)
+    waits = np.asarray(demand.missing > 0)
+    if bare is not table:
+        waits &= integers(table.column(LEFT)) > 0
+    rows = exposure_order(demand.columns, np.flatnonzero(waits))
+    fits = fitting(demand.missing[rows], demand.columns.size[rows], moves, total)
+    waits[rows[fits]] = False
+    table = bare.append_column(LEFT, pa.array(waits.astype(np.int8)))
+    return table, survey(table, question, block)
+
+
+def place(
+    table: pa.Table, question: Question, share: Share, room: Room, block: int
+) -> tuple[pa.Table, Survey | Refused]:
+    """(the block with what each partition holds in the end, none of its brokers with more than its room, its survey).
+    What finds no room waits."""
+    demand = question.demand(table, whole=False)
+    rows = np.flatnonzero(demand.missing)
+    sites = sites_of(demand.brokers, share.quota.max(initial=0) - share.quota)
+    columns, waits = demand.columns, demand.waiting > 0
+    after = demand.before
+    if len(rows):
+        added, _ = _placed(demand, rows, question, share, sites)
+        held, size = columns.held[rows], columns.size[rows]
+        added = fit(held, added, sites, np.ones_like(size), _limit(room.moves))
+        added = fit(held, added, sites, size, _least(room.bytes, share.capacity))
+        turn = np.empty(len(rows), dtype=np.int64)
+        turn[np.searchsorted(rows, exposure_order(columns, rows))] = np.arange(len(rows))
+        over = beyond(turn, added, size, room)
+        waits[rows[over]] = True
+        rows, added = rows[~over], added[~over]
+        width = max(after.shape[1], columns.held.shape[1] + added.shape[1])
+        after = np.pad(after, ((0, 0), (0, width - after.shape[1])), constant_values=-1)
+        both = np.concatenate([columns.held[rows], added], axis=1)
+        after[rows] = np.pad(both, ((0, 0), (0, width - both.shape[1])), constant_values=-1)
+    bare = table.drop_columns([LEFT]) if LEFT in table.column_names else table
+    table = _placed_in(bare.append_column(LEFT, pa.array(waits.astype(np.int8))), after)
+    return table, survey(table, question, block)
+
+
+def _placed_in(table: pa.Table, after: Ints) -> pa.Table:
+    """The table with the column AFTER; after: int32[N, F], -1 padded."""
+    inside = after >= 0
+    return table.append_column(AFTER, list_column(inside.sum(axis=1), after[inside]))
+
+
+def _limit(most: Ints) -> Ints:
+    """int64[B] as `fit` takes it: -1 for no limit."""
+    return np.where(most == ENDLESS, -1, most)
+
+
+def _least(most: Ints, capacity: Ints) -> Ints:
+    """The same, of a limit and of what disks have room for (-1 unknown)."""
+    return _limit(np.where(capacity < 0, most, np.minimum(most, capacity)))
+
+
+def lay_out(table: pa.Table, question: Question, share: Share, block: int) -> tuple[pa.Table, pa.Table, Laid]:
+    """(the plan of a block, PLAN_SCHEMA; what it leaves out, LEFT_OUT_SCHEMA; and what the driver needs of it). Raises
+    RuntimeError if the block is not the one that was counted, or if its plan does not keep the rules."""
     demand = question.demand(table, whole=False)
     columns, rows = demand.columns, np.flatnonzero(demand.missing)
     if (table.num_rows, len(rows)) != (share.rows, share.changed):
@@ -235,7 +318,7 @@ def lay_out(table: pa.Table, question: Question, share: Share, block: int) -> tu
             nothing = Laid(
                 block, table.num_rows, None, WaveBytes(none, none, none, np.zeros_like(sent)), (), sent, unknown
             )
-            return PLAN_SCHEMA.empty_table(), nothing
+            return PLAN_SCHEMA.empty_table(), LEFT_OUT_SCHEMA.empty_table(), nothing
     replicas = append(columns.held[rows], columns.held_count[rows], added) if len(rows) else added
     if len(rows):
         order = _ordered(columns, rows, replicas, share, sites)
@@ -245,7 +328,11 @@ def lay_out(table: pa.Table, question: Question, share: Share, block: int) -> tu
     pieces = _pieces(columns)
     topics = _topics(columns, demand.before, rows, order, sites.stands >= 0, least, {piece.topic for piece in pieces})
     waves = _copied(demand, rows, added, wave)
-    return plan, Laid(block, table.num_rows, counts, waves, topics, sent, unknown, pieces)
+    return (
+        plan,
+        left_out_table(columns, demand.left_out),
+        Laid(block, table.num_rows, counts, waves, topics, sent, unknown, pieces),
+    )
 
 
 def _refused(table: pa.Table, block: int, error: ProblemError) -> Refused:
@@ -357,6 +444,16 @@ def _stored(columns: Columns, brokers: int) -> Ints:
         there = column >= 0
         np.add.at(stored, column[there], size[there])
     return stored
+
+
+def _waiting(columns: Columns, waiting: Ints) -> Waiting:
+    """Those of these partitions that wait; waiting: int32[N] replicas to add to them."""
+    rows = np.flatnonzero(waiting)
+    key, of = np.unique(exposure(columns, rows), return_inverse=True)
+    moves, total = np.zeros(len(key), dtype=np.int64), np.zeros(len(key), dtype=np.int64)
+    np.add.at(moves, of, waiting[rows])
+    np.add.at(total, of, waiting[rows] * np.maximum(columns.size[rows], 0))
+    return Waiting(key, moves, total)
 
 
 def _classes(demand: Demand, rows: Ints, question: Question) -> Classes:

@@ -21,6 +21,7 @@ from kafka_medic.plan.spark.blocks import WHOLE_PIECE, Laid, Piece
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.spark.report_data import ReportDetails, together
 from kafka_medic.plan.verify.part import PartCounts
+from kafka_medic.plan.verify.rules import over_allowed
 from kafka_medic.plan.water_filling import Basin, level_with_caps
 from kafka_medic.plan.weight import Handicap, handicap
 
@@ -198,6 +199,7 @@ def _broken_rules(total: _Totals, question: Question) -> list[str]:
         problems.append(
             f"{total.moves} moves where {allowed} {'would do' if question.lowers is None else 'are allowed'}"
         )
+    problems += over_allowed(total.after - total.given, total.arriving, question.allowed)
     empty, largest = (total.records == 0).any(), total.records.max(initial=0)
     if (total.numbers < 0).any() or empty or largest > question.limits.records:
         problems.append("a wave is missing, empty, or has too many records")

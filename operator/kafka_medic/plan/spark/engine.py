@@ -21,21 +21,32 @@ from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.solver.disk_capacity import refuse_overfull
 from kafka_medic.plan.spark import frames
-from kafka_medic.plan.spark.blocks import Laid, Refused, Share, Survey, lay_out, lower, plan_whole, survey
+from kafka_medic.plan.spark.blocks import (
+    Laid,
+    Refused,
+    Share,
+    Survey,
+    lay_out,
+    let_in,
+    lower,
+    place,
+    plan_whole,
+    survey,
+)  # fmt: skip
 from kafka_medic.plan.spark.conclude import SparkPlan, conclude, wrong_numbers
 from kafka_medic.plan.spark.packed import block_count, by_block, pack, unpack
 from kafka_medic.plan.spark.place import Place
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.spark.share import exchanges, shares
+from kafka_medic.plan.spark.share import LETTING_IN, exchanges, grants, placed_bound, rooms, shares
 from kafka_medic.plan.spark.wire import laid_of, survey_of, text_of
 
-__all__ = ["BLOCK_ROWS", "plan_spark"]
+__all__ = ["BLOCK_ROWS", "plan_frame", "plan_spark"]
 
 BLOCK_ROWS = 1 << 18
 """Partitions that are planned together. A table that is no larger is planned as one, exactly as `local` plans it."""
 SLACKS = (1.3, 2.0, 4.0, 16.0)
 """Waves kept for a block over what its busiest broker needs; the next one where that was too few."""
-_FIELDS: Any = [("block", pa.int32()), ("found", pa.string()), ("data", pa.binary())]
+_FIELDS: Any = [("block", pa.int32()), ("found", pa.string()), ("data", pa.binary()), ("left", pa.binary())]
 _FOUND: pa.Schema = pa.schema(_FIELDS)
 CHANGED = "the partitions have changed while they were being planned"
 ROWS_OUT = 1 << 16
@@ -47,10 +58,29 @@ def _nothing(_: str) -> None:
     pass
 
 
-def plan_spark(spark: Any, source: Place, question: Question, target: Place, say: Say = _nothing) -> SparkPlan:
+def plan_spark(
+    spark: Any,
+    source: Place,
+    question: Question,
+    target: Place,
+    say: Say = _nothing,
+    leave_out: Callable[[Iterator[pa.Table]], None] | None = None,
+) -> SparkPlan:
     """Plan the partitions at `source` and write the plan to `target`, unless it breaks a rule. say: hears which pass
-    begins. Raises ProblemError; what PySpark raises passes through."""
-    frame = frames.partitions(spark, source)
+    begins. leave_out: gets the partitions that are left out, where there are any, as LEFT_OUT_SCHEMA and one block at a
+    time. Raises ProblemError; what PySpark raises passes through."""
+    return plan_frame(spark, frames.partitions(spark, source), question, target, say, leave_out)
+
+
+def plan_frame(
+    spark: Any,
+    frame: Any,
+    question: Question,
+    target: Place,
+    say: Say = _nothing,
+    leave_out: Callable[[Iterator[pa.Table]], None] | None = None,
+) -> SparkPlan:
+    """The same for partitions that are a DataFrame already."""
     say("counting partitions")
     rows = frame.count()
     kept = frames.blocks(frame, block_count(rows, BLOCK_ROWS))
@@ -65,6 +95,9 @@ def plan_spark(spark: Any, source: Place, question: Question, target: Place, say
             return done
         say("writing the plan")
         written = frames.write(planned, _unpacking({found.block: found.digest for found in laid}), target)
+        if leave_out is not None and any(done.summary.left_out.values()):
+            say("listing what is left out")
+            leave_out(unpack(data) for data in frames.left(planned))
         say("reading the plan back")
         stored = frames.read_back(spark, target)
         if stored != written or written[0] != done.summary.partitions:
@@ -72,9 +105,9 @@ def plan_spark(spark: Any, source: Place, question: Question, target: Place, say
             return replace(done, problems=(wrong,))
         return done
     finally:
-        for frame in (kept, planned):
-            if frame is not None:
-                frame.unpersist()
+        for held in (kept, planned):
+            if held is not None:
+                held.unpersist()
 
 
 def _concluded(question: Question, laid: list[Laid], rows: int, bound: int | None) -> SparkPlan:
@@ -102,15 +135,11 @@ def _one(question: Question, kept: Any, say: Say) -> tuple[list[Laid], Any, int 
 def _several(question: Question, kept: Any, say: Say) -> tuple[list[Laid], Any, int | None]:
     """The plan of a table of several blocks, and the bound on replicas per broker."""
     say("counting blocks")
-    surveys = _surveys(question, kept)
-    if question.lowers is not None:
-        say("moving replicas")
-        work, bound = _lowering(question, surveys, question.lowers)
-        kept = frames.kept(frames.worked(kept, work))
-        surveys = _surveyed(kept)
+    given, kept, surveys, bound = kept, *_prepared(question, kept, say)
+    placed = bound is not None
     try:
         for slack in SLACKS:
-            parts, proven = shares(surveys, question, slack)
+            parts, proven = shares(surveys, question, slack, placed=placed)
             bound = bound if proven is None else proven
             say("planning blocks")
             laid, planned = _laid(
@@ -120,9 +149,40 @@ def _several(question: Question, kept: Any, say: Say) -> tuple[list[Laid], Any, 
                 return laid, planned, bound
             planned.unpersist()
     finally:
-        if question.lowers is not None:
+        if kept is not given:
             kept.unpersist()
     raise AssertionError("there is a last slack")
+
+
+def _prepared(question: Question, given: Any, say: Say) -> tuple[Any, list[Survey], int | None]:
+    """(the blocks, their surveys, the bound on replicas per broker where replicas were placed already), after what has
+    to come before all blocks are laid out at once: replicas that move, and limits."""
+    kept, surveys = given, _surveys(question, given)
+
+    def passed(work: frames.Work) -> list[Survey]:
+        nonlocal kept
+        following = frames.kept(frames.worked(kept, work))
+        found = _surveyed(following)
+        if kept is not given:
+            kept.unpersist()
+        kept = following
+        return found
+
+    if question.lowers is not None:
+        say("moving replicas")
+        lowering, bound = _lowering(question, surveys, question.lowers)
+        surveys = passed(lowering)
+        return kept, surveys, bound
+    for turn in range(LETTING_IN):
+        if (granted := grants(surveys, question, first=not turn)) is None:
+            break
+        say("keeping to the limits")
+        surveys = passed(_letting_in(question, surveys, granted))
+    if not question.allowed.limits_brokers or not any(found.changed for found in surveys):
+        return kept, surveys, None
+    say("placing replicas")
+    surveys = passed(_placing(question, surveys))
+    return kept, surveys, placed_bound(surveys, question)
 
 
 def _surveys(question: Question, kept: Any) -> list[Survey]:
@@ -142,11 +202,38 @@ def _lowering(question: Question, surveys: list[Survey], moves: int) -> tuple[fr
 
     def work(batches: frames.Batches) -> Iterator[Any]:
         for number, table in by_block(batches):
-            after, found = lower(table, question, *divided[number], number)
-            yield _row(number, text_of(found))
-            yield _row(number, None, pack(after))
+            yield from _changed(number, *lower(table, question, *divided[number], number))
 
     return work, bound
+
+
+def _letting_in(question: Question, surveys: list[Survey], granted: list[tuple[int, int]]) -> frames.Work:
+    of = {found.block: part for found, part in zip(surveys, granted, strict=True)}
+
+    def work(batches: frames.Batches) -> Iterator[Any]:
+        for number, table in by_block(batches):
+            yield from _changed(number, *let_in(table, question, *of[number], number))
+
+    return work
+
+
+def _placing(question: Question, surveys: list[Survey]) -> frames.Work:
+    """The work of placing what each block adds, within what its brokers may receive."""
+    parts, _ = shares(surveys, question, SLACKS[0])
+    both = zip(surveys, parts, rooms(surveys, parts, question), strict=True)
+    of = {found.block: (part, room) for found, part, room in both}
+
+    def work(batches: frames.Batches) -> Iterator[Any]:
+        for number, table in by_block(batches):
+            yield from _changed(number, *place(table, question, *of[number], number))
+
+    return work
+
+
+def _changed(number: int, table: pa.Table, found: Survey | Refused) -> Iterator[Any]:
+    """The rows of a task that goes on with other blocks than it got."""
+    yield _row(number, text_of(found))
+    yield _row(number, None, pack(table))
 
 
 def _surveyed(answered: Any) -> list[Survey]:
@@ -182,8 +269,10 @@ def _refuse(refused: list[Refused]) -> None:
         raise ProblemError(None, refused[0].reason, refused[0].table)
 
 
-def _answered(number: int, plan: pa.Table, laid: Laid | Refused) -> Iterator[Any]:
-    """The rows of a task's answer: what the driver reads, then the plan as bytes."""
+def _answered(number: int, plan: pa.Table, left: pa.Table, laid: Laid | Refused) -> Iterator[Any]:
+    """The rows of a task's answer: what the driver reads, then the plan and what it leaves out as bytes."""
+    if left.num_rows:
+        yield _row(number, None, None, pack(left))
     if not plan.num_rows or isinstance(laid, Refused):
         yield _row(number, text_of(laid))
         return
@@ -209,6 +298,6 @@ def _digest(data: Any) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _row(number: int, found: str | None, data: bytes | None = None) -> Any:
-    row: Any = {"block": [number], "found": [found], "data": [data]}
+def _row(number: int, found: str | None, data: bytes | None = None, left: bytes | None = None) -> Any:
+    row: Any = {"block": [number], "found": [found], "data": [data], "left": [left]}
     return pa.RecordBatch.from_pydict(row, _FOUND)

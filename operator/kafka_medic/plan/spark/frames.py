@@ -19,6 +19,7 @@ __all__ = [
     "answers",
     "blocks",
     "kept",
+    "left",
     "over_limits",
     "partitions",
     "plan",
@@ -133,8 +134,15 @@ def answers(frame: Any) -> list[str]:
 
 
 def worked(frame: Any, work: Work) -> Any:
-    """The DataFrame of what a task makes of the blocks: `found`, as text, and `data`, its plan as bytes."""
-    return frame.mapInArrow(work, "block int, found string, data binary")
+    """The DataFrame of what a task makes of the blocks: `found`, as text, `data`, its plan as bytes, and `left`, what
+    that leaves out."""
+    return frame.mapInArrow(work, "block int, found string, data binary, left binary")
+
+
+def left(frame: Any) -> Iterator[bytes]:
+    """What the blocks left out, as bytes; the driver holds that of one task at a time."""
+    for row in frame.where("left is not null").select("left").toLocalIterator():
+        yield bytes(row[0])
 
 
 def write(frame: Any, rows: Work, place: Place) -> tuple[int, int, int]:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from kafka_medic.plan.allowed import Allowed
-from kafka_medic.plan.arrow import flat_values, list_lengths
-from kafka_medic.plan.columns import Columns, Ints
+from kafka_medic.plan.allowed import Allowed, LeftOut
+from kafka_medic.plan.arrow import flat_values, integers, list_lengths
+from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan
-from kafka_medic.plan.problem import Broker, Problem, ProblemError, check_reachable
+from kafka_medic.plan.problem import Broker, Problem, check_reachable
 from kafka_medic.plan.relocation import LowerImbalance, Relocation
 from kafka_medic.plan.relocation import Question as Moving
+from kafka_medic.plan.solver.limits import hopeless
 from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.relocate import keep, moved, plan_relocation, to_release
 from kafka_medic.plan.verify.moves import MovesCheck
@@ -21,10 +22,12 @@ from kafka_medic.plan.verify.rules import Check
 from kafka_medic.plan.wanted import Wanted
 from kafka_medic.plan.wave_limits import WaveLimits
 
-__all__ = ["AFTER", "Demand", "Question"]
+__all__ = ["AFTER", "LEFT", "Demand", "Question"]
 
 AFTER = "after"
-"""Column of a block whose partitions were moved already: what each holds then, as indexes into the brokers by id."""
+"""Column of a block whose partitions were placed already: what each holds then, as indexes into the brokers by id."""
+LEFT = "left"
+"""Column of a block to which limits were applied: whether a partition waits for another plan."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +36,8 @@ class Demand:
 
     request: as the verifier takes it. columns: what every partition keeps; before: int32[N, H] what it has; missing:
     int32[N] replicas to add; added: int32[n, M] to those that miss some, None: to be placed. least: int64[B] replicas
-    that no choice takes off a broker.
+    that no choice takes off a broker. left_out: int8[N] as in LeftOut; waiting: int32[N] replicas to add once
+    a limit lets the partition in.
     """
 
     request: Problem | Relocation
@@ -42,6 +46,8 @@ class Demand:
     missing: Ints
     added: Ints | None
     least: Ints
+    left_out: Ints
+    waiting: Ints
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
@@ -62,8 +68,8 @@ class Demand:
 @dataclass(frozen=True)
 class Question:
     """brokers: as they are. ask: which factor each topic is to have, or what is to move. allowed: the limits that hold
-    for every question; those on moves and bytes are not kept here. by_bytes: bytes per broker are to be even, not
-    replicas. standing: the brokers by id as the question has them, of which those that are left are not alive.
+    for every question. by_bytes: bytes per broker are to be even, not replicas. standing: the brokers by id as the
+    question has them, of which those that are left are not alive.
 
     Raises ProblemError for what needs no partition to be wrong."""
 
@@ -80,8 +86,6 @@ class Question:
         return self.ask.moves if isinstance(self.ask, LowerImbalance) else None
 
     def __post_init__(self) -> None:
-        if self.allowed.limited:
-            raise ProblemError(None, "limits on moves and bytes are kept in one process alone", "brokers")
         ask = self.ask
         nothing = PLAN_SCHEMA.empty_table().select(["topic", "partition", "replicas"])
         if not isinstance(ask, Wanted):
@@ -93,7 +97,7 @@ class Question:
 
     def demand(self, table: pa.Table, *, whole: bool) -> Demand:
         """What a table comes to; whole: it is all there is, not a part. Raises ProblemError."""
-        ask, none = self.ask, np.zeros(len(self.standing), dtype=np.int64)
+        ask = self.ask
         if isinstance(ask, Wanted):
             topics = table.column("topic").unique().to_pylist() if "topic" in table.column_names else []
             known = [topic for topic in topics if isinstance(topic, str)]
@@ -101,20 +105,48 @@ class Question:
                 table, self.brokers, ask.factor, ask.factors_of(known), ask.exempt_of(known),
                 whole=whole, by_bytes=self.by_bytes, allowed=self.allowed,
             )  # fmt: skip
-            return Demand(problem, problem.columns, problem.columns.held, problem.missing, None, none)
+            return self._held_back(problem, problem.missing, None, table, whole=whole)
         relocation = Relocation(table, self.brokers, ask, self.allowed, whole=whole)
-        columns = relocation.columns
         if isinstance(ask, LowerImbalance):
-            kept, rows, added = columns, np.zeros(0, dtype=np.int64), np.zeros((0, 1), dtype=np.int32)
-            if AFTER in table.column_names:
-                kept, rows, added = moved(columns, _after(table))
+            missing = np.zeros(len(relocation.columns.topic), dtype=np.int32)
+            return self._held_back(relocation, missing, None, table, whole=whole)
+        released = to_release(relocation)
+        missing = released[0].sum(axis=1).astype(np.int32)
+        return self._held_back(relocation, missing, released, table, whole=whole)
+
+    def _held_back(
+        self,
+        request: Problem | Relocation,
+        missing: Ints,
+        released: tuple[Bools, Ints] | None,
+        table: pa.Table,
+        *,
+        whole: bool,
+    ) -> Demand:
+        """The demand without what does not fit the limits; released: as `to_release` has it. Raises ProblemError."""
+        columns, left_out = request.columns, request.left_out
+        before, waiting = columns.held, np.zeros_like(missing)
+        none = np.zeros(len(self.standing), dtype=np.int64)
+        if self.allowed.limited and not whole:
+            missing, left_out = missing.copy(), left_out.copy()
+            unknown, alone = hopeless(columns, missing, request.brokers, self.allowed)
+            left_out[unknown], left_out[alone] = LeftOut.UNKNOWN_SIZE, LeftOut.OVER_LIMIT
+            missing[unknown | alone] = 0
+            if LEFT in table.column_names:
+                waiting = np.where(integers(table.column(LEFT)) > 0, missing, 0)
+                left_out[waiting > 0] = LeftOut.OVER_LIMIT
+                missing[waiting > 0] = 0
+        if AFTER in table.column_names:
+            kept, rows, added = moved(columns, _after(table))
             missing = np.zeros(len(columns.topic), dtype=np.int32)
             missing[rows] = (added >= 0).sum(axis=1)
-            return Demand(relocation, kept, columns.held, missing, added, none)
-        released, least = to_release(relocation)
-        kept, missing = keep(columns, ~released), released.sum(axis=1).astype(np.int32)
-        check_reachable(kept, missing, relocation.brokers)
-        return Demand(relocation, kept, columns.held, missing, None, least)
+            return Demand(request, kept, before, missing, added, none, left_out, waiting)
+        if released is None:
+            nothing = np.zeros((0, 1), dtype=np.int32) if self.lowers is not None else None
+            return Demand(request, columns, before, missing, nothing, none, left_out, waiting)
+        kept = keep(columns, ~released[0] | (missing == 0)[:, None])
+        check_reachable(kept, missing, request.brokers)
+        return Demand(request, kept, before, missing, None, released[1], left_out, waiting)
 
 
 def _after(table: pa.Table) -> Ints:

@@ -19,6 +19,7 @@ from kafka_medic.plan.spark.packed import block_count, by_block, canonical
 from kafka_medic.plan.spark.place import Place
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.plan.verify.part import LOADS, wave_loads
+from kafka_medic.plan.verify.rules import over_allowed
 
 __all__ = ["ReadBack", "verify_on_spark"]
 
@@ -59,7 +60,8 @@ def verify_on_spark(
     finally:
         checked.unpersist()
     none = np.zeros(len(question.standing), dtype=np.int64)
-    arriving = np.sum([none, *(one["arriving"] or none for one in found)], axis=0)
+    arriving, come = (np.sum([none, *(one[name] or none for one in found)], axis=0) for name in ("arriving", "come"))
+    broken += over_allowed(come.astype(np.int64), arriving.astype(np.int64), question.allowed)
     try:
         refuse_overfull(arriving.astype(np.int64), question.standing)
     except ProblemError as error:
@@ -97,12 +99,13 @@ def _checked(table: pa.Table | None, plan: pa.Table | None, question: Question, 
         yield _row({"broken": broken})
         return
     loads, arriving = wave_loads(check, question.limits)
-    moves = int((check.after.length - check.staying.length).sum())
-    yield _row({"broken": [], "rows": plan.num_rows, "moves": moves, "arriving": arriving.tolist()})
+    come = check.come()
+    found = {"rows": plan.num_rows, "moves": int(come.sum()), "arriving": arriving.tolist(), "come": come.tolist()}
+    yield _row({"broken": [], **found})
     yield from loads.add_column(0, "found", pa.nulls(loads.num_rows, pa.string())).cast(_SCHEMA).to_batches()
 
 
 def _row(found: dict[str, Any]) -> Any:
-    text = json.dumps({"rows": 0, "moves": 0, "arriving": 0, **found})
+    text = json.dumps({"rows": 0, "moves": 0, "arriving": 0, "come": 0, **found})
     row: Any = {"found": [text], **{name: [None] for name in LOADS}}
     return pa.RecordBatch.from_pydict(row, _SCHEMA)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from kafka_medic.plan.relocation import SpreadRacks
 from kafka_medic.plan.solver.aggregate import merge
 from kafka_medic.plan.solver.disk_capacity import capacity_of
 from kafka_medic.plan.solver.expand import GOLDEN
+from kafka_medic.plan.solver.limits import ENDLESS, Room, in_all, room_within
 from kafka_medic.plan.solver.quotas import Quotas, broker_quotas, solve_pooled, solve_quotas, too_many
 from kafka_medic.plan.solver.rebalance import exchange_quotas
 from kafka_medic.plan.solver.relocate import levels, spread_bound
@@ -29,20 +31,27 @@ from kafka_medic.plan.water_filling import Basin, water_fill
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import Handicap, handicap
 
-__all__ = ["divide", "exchanges", "shares"]
+__all__ = ["LETTING_IN", "divide", "exchanges", "grants", "placed_bound", "rooms", "shares"]
 
+LETTING_IN = 4
+"""Passes in which partitions are let in until limits are used up; one does, but for a few large partitions."""
+FEW = 100
+"""A part of the limits that is not worth another pass over all blocks."""
 STEPS = 64
 """Groups of rows whose rests are divided with an eye to what those before have come to."""
 
 
-def shares(surveys: Sequence[Survey], question: Question, slack: float) -> tuple[list[Share], int | None]:
-    """(what each block is to do, the bound on the fullest broker, None if nothing changes).
+def shares(
+    surveys: Sequence[Survey], question: Question, slack: float, *, placed: bool = False
+) -> tuple[list[Share], int | None]:
+    """(what each block is to do, the bound on the fullest broker, None if nothing changes or it was proven before).
 
-    slack: how many waves to keep for a block, over what its busiest broker needs at least.
+    slack: how many waves to keep for a block, over what its busiest broker needs at least. placed: replicas were placed
+    already.
     """
     if not any(found.changed for found in surveys):
         return [_idle(found) for found in surveys], None
-    if question.lowers is not None:
+    if placed:
         return _moved(surveys, question, slack), None
     held, missing = np.sum([found.load for found in surveys], axis=0), sum(found.missing for found in surveys)
     fair = handicap(question.standing, held, missing)
@@ -60,9 +69,9 @@ def shares(surveys: Sequence[Survey], question: Question, slack: float) -> tuple
     return _divided(surveys, question, slack, sites, quotas, places, due), bound - fair.average
 
 
-def exchanges(surveys: Sequence[Survey], question: Question, moves: int) -> tuple[list[tuple[Ints, int]], int]:
-    """(what each block sees brokers hold, int64[B], so that to make them even is its part of the moves, and how many it
-    may make; the bound on the fullest broker). surveys: of the blocks as they are."""
+def exchanges(surveys: Sequence[Survey], question: Question, moves: int) -> tuple[list[tuple[Ints, int, Room]], int]:
+    """(what each block sees brokers hold, int64[B], so that to make them even is its part of the moves, how many it may
+    make, and what may come to its brokers; the bound on the fullest broker). surveys: of the blocks as they are."""
     held = np.sum([found.load for found in surveys], axis=0)
     fair = _whole_load(question, held)
     alive = np.array([broker.alive for broker in question.standing], dtype=bool)
@@ -74,7 +83,81 @@ def exchanges(surveys: Sequence[Survey], question: Question, moves: int) -> tupl
     own, spare = _apportioned(int(give.sum()), rows), _apportioned(moves - int(give.sum()), rows)
     gives, taken = (divide(quota[None, :], own, own)[:, 0] for quota in (give, take))
     loads = int(take.max(initial=0)) + gives - taken
-    return list(zip(loads, (own + spare)[:, 0].tolist(), strict=True)), bound
+    made = (own + spare)[:, 0].tolist()
+    room = _divided_room(question, taken, np.broadcast_to(rows, taken.shape), disks=True)
+    return list(zip(loads, made, room, strict=True)), bound
+
+
+def grants(surveys: Sequence[Survey], question: Question, *, first: bool) -> list[tuple[int, int]] | None:
+    """How many moves and bytes of partitions that wait each block may let in, the most exposed first; None where that
+    is nothing, or where as good as all was let in. Blocks come one after another, so that only the last of them has to
+    leave out part of a class. first: none was let in yet, all that is wanted waits."""
+    moves, total = in_all(question.allowed, question.standing)
+    wanted, size = sum(found.missing for found in surveys), sum(int(found.sent.sum()) for found in surveys)
+    if first and wanted <= moves and size <= total:
+        return None
+    if not first:
+        moves, total = moves - wanted, total - size
+        if moves * FEW < wanted or total * FEW < size:
+            return None
+    given = [[0, 0] for _ in surveys]
+    cells = sorted(
+        (int(key), block, place) for block, found in enumerate(surveys) for place, key in enumerate(found.waiting.key)
+    )
+    for _, block, place in cells:
+        waits = surveys[block].waiting
+        part = min(int(waits.moves[place]), moves), min(int(waits.bytes[place]), total)
+        moves, total = moves - part[0], total - part[1]
+        given[block] = [given[block][0] + part[0], given[block][1] + part[1]]
+    return [(one, other) for one, other in given] if any(one for one, _ in given) else None
+
+
+def rooms(surveys: Sequence[Survey], parts: Sequence[Share], question: Question) -> list[Room]:
+    """What may come to the brokers of each block, where they may receive so much in all."""
+    quota = np.array([share.quota for share in parts])
+    missing = np.array([found.missing for found in surveys], dtype=np.int64)
+    return _divided_room(question, quota, np.broadcast_to(missing[:, None], quota.shape), disks=False)
+
+
+def placed_bound(surveys: Sequence[Survey], question: Question) -> int:
+    """What the fullest broker holds at least once so many replicas are placed, wherever they may go."""
+    held, moves = np.sum([found.load for found in surveys], axis=0), sum(int(found.gained.sum()) for found in surveys)
+    fair = handicap(question.standing, held, moves)
+    sites = sites_of(question.standing, held + fair.extra)
+    bound = int(sites.load[sites.stands >= 0].max(initial=0))
+    if moves:
+        bound = max(bound, Basin(sites.load[sites.rack >= 0]).level(moves))
+    return bound - fair.average
+
+
+def _divided_room(question: Question, wanted: Ints, rest: Ints, *, disks: bool) -> list[Room]:
+    """What may come to each broker, divided among the blocks: what they want of it (int64[b, B] replicas), and what is
+    left in proportion to `rest` (int64[b, B]). disks: with what fits on them."""
+    whole = room_within(question.allowed, wanted.shape[1])
+    most, total = whole.bytes, ENDLESS
+    if disks:
+        capacity = capacity_of(question.standing)
+        most = np.where(capacity < 0, most, np.minimum(most, capacity))
+        total = ENDLESS if question.allowed.bytes is None else question.allowed.bytes
+    asked = wanted.sum(axis=0)
+    base = np.where(asked <= whole.moves, wanted, 0)
+    moves = base + _split(whole.moves - base.sum(axis=0), np.where(asked <= whole.moves, rest, wanted))
+    moves = np.where(whole.moves == ENDLESS, ENDLESS, moves)
+    weight = np.where(asked > 0, wanted, rest)
+    bytes_ = np.where(most == ENDLESS, ENDLESS, _split(most, weight))
+    totals = np.full(len(wanted), ENDLESS) if total == ENDLESS else _split(np.array([total]), rest[:, :1])[:, 0]
+    return [Room(*part) for part in zip(moves, bytes_, totals.tolist(), strict=True)]
+
+
+def _split(whole: Ints, weights: Ints) -> Ints:
+    """int64[b, B]: each of whole (int64[B]) divided in proportion to its column of weights (int64[b, B])."""
+    exact: Any = weights.astype(object) * whole.astype(object) // np.maximum(weights.sum(axis=0), 1).astype(object)
+    parts: Ints = exact.astype(np.int64)
+    rest = np.where(weights.sum(axis=0) > 0, whole - parts.sum(axis=0), 0)
+    # The rest is less than the blocks that want some; each broker begins with another one of them.
+    turn = (np.arange(len(weights))[:, None] + np.arange(weights.shape[1])) % len(weights)
+    rank = np.argsort(np.argsort(np.where(weights > 0, turn, len(weights)), axis=0, kind="stable"), axis=0)
+    return parts + (rank < rest)
 
 
 def _whole_load(question: Question, held: Ints) -> Handicap:
@@ -237,16 +320,22 @@ def _leaders(surveys: Sequence[Survey], quota: Ints, sites: Sites, question: Que
     wish = water_fill(fixed, int(changed.sum()))
     basins = [Basin(np.array([count])) for count in fixed.tolist()]
     lead = np.zeros(quota.shape, dtype=np.int64)
-    lead[:, live] = transport(changed, (held + quota)[:, live], basins, np.zeros(len(live), dtype=np.int64), wish)
+    none = np.zeros(len(live), dtype=np.int64)
+    # Else a broker would lead where it has most, and that is one topic perhaps.
+    lead[:, live] = transport(changed, (held + quota)[:, live], basins, none, wish, alike=True)
     return lead
 
 
 def _capacity(surveys: Sequence[Survey], quota: Ints, capacity: Ints) -> Ints:
-    """int64[b, B] bytes of each broker's capacity for each block, in proportion to what it may bring; -1 unknown."""
+    """int64[b, B] bytes of each broker's capacity for each block: what it may bring on average, and of the rest most
+    where the largest partitions are; -1 unknown."""
     each = np.array([found.sent.sum() / max(found.missing, 1) for found in surveys])
-    bytes_due = quota * each[:, None]
-    part = bytes_due / np.maximum(bytes_due.sum(axis=0), 1)
-    return np.where(capacity < 0, -1, np.floor(part * capacity)).astype(np.int64)
+    largest = np.array([found.largest for found in surveys], dtype=np.float64)
+    due = quota * each[:, None]
+    total = due.sum(axis=0)
+    part = due * np.minimum(capacity / np.maximum(total, 1), 1)
+    part += np.maximum(capacity - total, 0) * (largest / max(largest.sum(), 1))[:, None]
+    return np.where(capacity < 0, -1, np.floor(part)).astype(np.int64)
 
 
 def _kept(classes: Classes, quota: Ints, limits: WaveLimits, slack: float) -> Ints:

@@ -9,7 +9,7 @@ import numpy as np
 
 from kafka_medic.plan.model import TopicSpread
 from kafka_medic.plan.solver.aggregate import Kinds
-from kafka_medic.plan.spark.blocks import Classes, Laid, Piece, Refused, Survey
+from kafka_medic.plan.spark.blocks import Classes, Laid, Piece, Refused, Survey, Waiting
 from kafka_medic.plan.spark.report_data import WaveBytes
 from kafka_medic.plan.verify.part import PartCounts
 
@@ -39,6 +39,7 @@ def survey_of(text: str) -> Survey | Refused:
     parts = {
         "kinds": kinds,
         "classes": Classes(**_arrays(found["classes"], found["classes"])),
+        "waiting": Waiting(**_arrays(found["waiting"], found["waiting"])),
         "pieces": _pieces(found),
     }
     return Survey(**(found | _arrays(found, _SURVEYED) | parts))

@@ -70,7 +70,7 @@ class MovesCheck(Check):
         lists = flatten(isr.filter(pa.array(known)))
         outside = np.bincount(lists.row[~np.isin(lists.values, self.leaving)], minlength=len(lists.length))
         none_left = np.zeros(len(known), dtype=bool)
-        none_left[known] = (lists.length > 0) & (outside == 0)
+        none_left[known] = outside == 0
         return np.asarray(lost | none_left)
 
     def keeping(self) -> list[str]:

@@ -26,7 +26,7 @@ from kafka_medic.plan.verify.topics import Held, could_lead, could_take, counted
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
 
-__all__ = ["PlanInput", "Check", "judge", "verify"]
+__all__ = ["PlanInput", "Check", "judge", "over_allowed", "verify"]
 
 EXAMPLES = 3
 """Examples named per violated rule; the count is always given."""
@@ -73,6 +73,21 @@ def judge(checking: Callable[[pa.Table], Check], plan: Plan, limits: WaveLimits 
             *check.summary(plan),
         ]
     )
+
+
+def over_allowed(come: Array, arriving: Array, allowed: Allowed) -> list[str]:
+    """What is above the limits that hold for every question; come, arriving: int64[B] replicas and bytes that come to
+    each broker."""
+    return [
+        f"{name} {most}, more than {limit}"
+        for name, most, limit in (
+            ("moves", int(come.sum()), allowed.moves),
+            ("bytes", int(arriving.sum()), allowed.bytes),
+            ("moves to one broker", int(come.max(initial=0)), allowed.moves_per_broker),
+            ("bytes to one broker", int(arriving.max(initial=0)), allowed.bytes_per_broker),
+        )
+        if limit is not None and most > limit
+    ]
 
 
 class Check:
@@ -237,26 +252,20 @@ class Check:
 
     def limits(self) -> list[str]:
         """What is copied beyond the limits that hold for every question."""
-        allowed = self.allowed
-        if not allowed.limited:
+        if not self.allowed.limited:
             return []
         new = self.new()
         into, size = place_among(self.ids, self.after.values[new]), self._sizes()[self.place][self.after.row[new]]
-        come = np.zeros(len(self.ids), dtype=np.int64)
-        np.add.at(come, into, np.maximum(size, 0))
-        problems = [
-            f"{name} {most}, more than {limit}"
-            for name, most, limit in (
-                ("moves", len(into), allowed.moves),
-                ("bytes", int(come.sum()), allowed.bytes),
-                ("moves to one broker", int(np.bincount(into).max(initial=0)), allowed.moves_per_broker),
-                ("bytes to one broker", int(come.max(initial=0)), allowed.bytes_per_broker),
-            )
-            if limit is not None and most > limit
-        ]
-        return (
-            [*problems, "a partition of unknown size is moved"] if allowed.by_bytes and (size < 0).any() else problems
-        )
+        arriving = np.zeros(len(self.ids), dtype=np.int64)
+        np.add.at(arriving, into, np.maximum(size, 0))
+        problems = over_allowed(self.come(), arriving, self.allowed)
+        unknown = self.allowed.by_bytes and (size < 0).any()
+        return [*problems, "a partition of unknown size is moved"] if unknown else problems
+
+    def come(self) -> Array:
+        """int64[B] replicas that come to each broker."""
+        into = place_among(self.ids, self.after.values[self.new()])
+        return np.bincount(into, minlength=len(self.ids)).astype(np.int64)
 
     def keeping(self) -> list[str]:
         """Whether each partition gets as many replicas as it should and loses none that it should keep."""

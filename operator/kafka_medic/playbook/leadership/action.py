@@ -8,7 +8,7 @@ from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.elect import ELECT_GUARDS, judge_elect
 from kafka_medic.guard.reorder import judge_reorder
 from kafka_medic.guard.verdict import Reason
-from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
+from kafka_medic.playbook.action import Action, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.effects import ElectPreferred, Intent
 from kafka_medic.playbook.leadership import election_step, reorder_step
@@ -56,12 +56,6 @@ class ElectPreferredLeaders(Action):
         elections = plan.part(Elections).elections
         yield from (("leader", TopicPartition(e.topic, n), e.broker) for e in elections for n in e.partitions)
 
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        for e in plan.part(Elections).elections:
-            more = f" and {len(e.partitions) - 20} more" if len(e.partitions) > 20 else ""
-            note = f"partitions {', '.join(map(str, e.partitions[:20]))}{more}"
-            yield Change(f"leaders of {e.topic}", None, f"broker {e.broker}", note)
-
     def cost(self, plan: Plan) -> Cost:
         elections = plan.part(Elections).elections
         return Cost(frozenset(TopicPartition(e.topic, n) for e in elections for n in e.partitions))
@@ -105,11 +99,6 @@ class ReorderReplicas(Action):
         for c in plan.part(Reorders).reorders:
             tp = TopicPartition(c.topic, c.partition)
             yield from (("order", tp, tuple(order)) for order in (c.replicas_before, c.replicas))
-
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        for c in plan.part(Reorders).reorders:
-            before, after = str(list(c.replicas_before)), str(list(c.replicas))
-            yield Change(f"order of {c.topic}-{c.partition}", before, after, "no data moves")
 
     def cost(self, plan: Plan) -> Cost:
         return Cost(frozenset(TopicPartition(c.topic, c.partition) for c in plan.part(Reorders).reorders))

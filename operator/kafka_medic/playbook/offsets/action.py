@@ -9,7 +9,7 @@ from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.reset_offsets import OFFSET_GUARDS, TARGET_WITHIN_LOG, judge_reset_offsets
 from kafka_medic.guard.verdict import Reason
-from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
+from kafka_medic.playbook.action import Action, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.effects import Intent, SetOffsets
 from kafka_medic.playbook.extra_reads import Questions
@@ -68,13 +68,6 @@ class _OffsetsAction(Action):
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
         offsets = plan.part(OffsetChanges).offsets
         yield from (("offset", o.group, TopicPartition(o.topic, o.partition), o.after) for o in offsets)
-
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        for o in plan.part(OffsetChanges).offsets:
-            what = f"offset of group {o.group} in {o.topic}-{o.partition}"
-            why = f"; {o.reason}" if o.reason else ""
-            note = f"{o.skipped} offsets skipped, up to {o.read_again} read again{why}"
-            yield Change(what, str(o.before), str(o.after), note)
 
     def cost(self, plan: Plan) -> Cost:
         return Cost(frozenset(TopicPartition(o.topic, o.partition) for o in plan.part(OffsetChanges).offsets))
@@ -164,12 +157,6 @@ class StopConsumers(_ConsumersAction):
 
     def undo(self, at: StepContext) -> Iterator[StepReport]:
         yield consumers_step.undo(at.step, at.plan, at.journal, at.context.reads, at.now)
-
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        workload = plan.part(StoppedConsumers).workload
-        if workload is not None:
-            note = f"{workload.replicas} replicas, and 0 while the offsets are set (uid {workload.uid})"
-            yield Change(f"{workload.kind.value} {workload.name}", None, None, note)
 
 
 class StartConsumers(_ConsumersAction):

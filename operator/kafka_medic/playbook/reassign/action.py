@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
+from kafka_medic.guard import owners
+from kafka_medic.guard.verdict import Reason
+from kafka_medic.playbook.action import Action, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
-from kafka_medic.playbook.effects import SettingKey, setting_text
+from kafka_medic.playbook.effects import Intent, SettingKey, setting_text
 from kafka_medic.playbook.holding import GIVE_UP
+from kafka_medic.playbook.owners.owned_plan import unplanned_owner
 from kafka_medic.playbook.reassign import reassign_step
 from kafka_medic.playbook.reassign.positions import Position, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
@@ -43,6 +46,7 @@ class ReassignPartitions(Action):
         Guard.NO_FOREIGN_REASSIGNMENT,
         Guard.BROKERS_STABLE,
         Guard.FIT_TO_RECEIVE,
+        Guard.OWNERS_PAUSED,
     )
     probe = VerifyProbe.TARGET_REPLICAS_IN_SYNC
     hindered_by = frozenset({Guard.NO_REASSIGNMENT, Guard.NO_OTHER_BROKER_DISTURBED})
@@ -68,7 +72,11 @@ class ReassignPartitions(Action):
         drifted = next((s.reason for s in found if s.position is Position.DRIFTED), None)
         done = next((s.change for s in found if s.position in _AHEAD), None)
         others = f"{done.topic}-{done.partition} was reassigned by somebody else" if done else None
-        return drifted or others
+        return drifted or others or unplanned_owner(at.plan, at.snapshot)
+
+    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
+        yield from super().judge(at, intent)
+        yield owners.owners_paused(at.snapshot, at.plan.part(ReplicaMoves).topics())
 
     def assess(self, at: StepContext) -> StepReport:
         return reassign_step.assess(at.step, at.plan, at.journal, at.snapshot, at.now)
@@ -83,6 +91,14 @@ class ReassignPartitions(Action):
         report = reassign_step.undo(at.step, at.plan, at.journal, at.snapshot)
         yield replace(report, message="") if report.state is StepState.REACHED else report
 
+    def undone(self, at: StepContext) -> str | None:
+        for standing in standings(at.plan.part(ReplicaMoves).changes, at.snapshot):
+            have = None if standing.row is None else standing.row.replicas
+            planned = len(standing.change.replicas)
+            if have is not None and len(have) < planned:
+                return f"{standing.tp} has {len(have)} replicas again; it was given {planned}"
+        return None
+
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
         for c in plan.part(ReplicaMoves).changes:
             tp = TopicPartition(c.topic, c.partition)
@@ -91,12 +107,6 @@ class ReassignPartitions(Action):
 
     def restorable(self, plan: Plan) -> Iterator[str]:
         yield from map(setting_text, _throttles(plan))
-
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        for c in plan.part(ReplicaMoves).changes:
-            size = f"{c.size_bytes} bytes" if c.size_bytes is not None else "size not known"
-            what, note = f"replicas of {c.topic}-{c.partition}", f"{size}, wave {c.wave}"
-            yield Change(what, str(list(c.replicas_before)), str(list(c.replicas)), note)
 
     def cost(self, plan: Plan) -> Cost:
         own = plan.part(ReplicaMoves)

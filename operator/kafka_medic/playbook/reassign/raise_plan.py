@@ -9,7 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicOwner
+from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
 from kafka_medic.diagnose.expectations import Expectations, below_factor
 from kafka_medic.guard import fit
 from kafka_medic.guard.reassign import judge_reassign
@@ -23,8 +23,9 @@ from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.leadership.evened import evened_leaders
-from kafka_medic.playbook.owned_topics import held_by_owners, left_to_owners
+from kafka_medic.playbook.owners.owned_plan import Division, divided, owner_lines, with_owners
 from kafka_medic.playbook.plan_file import MAX_CHANGES, in_file, with_many
+from kafka_medic.playbook.reassign.loads import broker_loads
 from kafka_medic.playbook.reassign.parameters import ReassignParameters, reassign_parameters
 from kafka_medic.playbook.reassign.reassign_step import present_settings, unsavable, unsaved
 from kafka_medic.playbook.reassign.throttle_lists import cut
@@ -61,10 +62,10 @@ def raise_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         return unread(snapshot)
     if not low:
         return Refusal("no topic has fewer replicas than expected", nothing_to_do=True)
-    held = held_by_owners(snapshot, {row.topic for row in low})
-    if isinstance(held, Refusal):
-        return held
-    low = [row for row in low if row.topic not in held]
+    owners = divided(request, {row.topic for row in low})
+    if isinstance(owners, Refusal):
+        return owners
+    low = [row for row in low if row.topic not in owners.left]
     factors = {row.topic: expectations.factor_of(row.topic) or 0 for row in low}
     refused = _live_enough(snapshot, low, factors, request.now)
     if refused:
@@ -73,7 +74,7 @@ def raise_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     placement = _placement(snapshot, expectations, factors, settings)
     if isinstance(placement, Refusal):
         return placement
-    plan = _document(request, step, expectations, placement, settings, held)
+    plan = _document(request, step, expectations, placement, settings, owners)
     why_not = _too_slow(plan, step)
     if plan.part(ReplicaMoves).throttle_bytes_per_second is not None:
         if unknown := unsaved(plan, snapshot):
@@ -165,7 +166,7 @@ def _document(
     expectations: Expectations,
     placement: Placement,
     settings: ReassignParameters,
-    held: Mapping[str, TopicOwner],
+    owners: Division,
 ) -> Plan:
     files = request.files
     taken, rest = _most_exposed(placement, MAX_INLINE_CHANGES if files is None else MAX_CHANGES)
@@ -195,6 +196,7 @@ def _document(
             bytes_to_move=cost.bytes_total if known else None,
             throttle_bytes_per_second=settings.throttle_bytes_per_second,
             waves=waves,
+            loads=broker_loads(request.snapshot, moves, leaders.reorders),
         ),
         SettingChanges(config_changes=minimums.changes),
         words={step.action: _sentence(changes, settings), **minimums.words, **leaders.words},
@@ -203,8 +205,10 @@ def _document(
         estimated_seconds=math.ceil(cost.seconds) if known and cost.seconds is not None else None,
     )
     plan = with_many(plan, changes, leaders.reorders, leaders.elections)
+    plan = with_owners(request, plan, owners)
     plan = plan if files is None else in_file(plan, files)
-    summary = "\n".join((_summary(plan, placement, rest, evened=bool(leaders.words)), *left_to_owners(held)))
+    summary = _summary(plan, placement, rest, evened=bool(leaders.words))
+    summary = "\n".join((summary, *owner_lines(plan), *owners.lines()))
     plan = plan.model_copy(update={"summary": summary})
     return request.sealed(plan)
 

@@ -112,6 +112,12 @@ def left_behind(plan: Plan, snapshot: Snapshot, where: Sequence[Standing]) -> li
     return found
 
 
+def in_force(step: str, plan: Plan, journal: Mapping[str, JournalEntry]) -> str:
+    """The rate that brokers were last given."""
+    last = _last(step, journal)
+    return str(plan.part(ReplicaMoves).throttle_bytes_per_second) if last is None else _rate(last)
+
+
 def _last(step: str, journal: Mapping[str, JournalEntry]) -> JournalEntry | None:
     """Entries are in the order in which they were written."""
     changes = [entry for entry in journal.values() if entry.id.startswith(f"{step}/rate-")]

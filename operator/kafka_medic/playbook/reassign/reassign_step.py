@@ -7,7 +7,7 @@ The order of what a journal and a snapshot can say:
    throttle is seen on every such broker.
 2. `wave-N`: one request, or several where one would be long (`portions`); the next wave only once every replica of
    this one is in its ISR. A partition that no request reached is simply asked for again: the request is the wish, not
-   a step. Meanwhile `rate-N-RATE`: a lower rate while others fall behind.
+   a step. Meanwhile `rate-N-RATE`: a lower rate while others fall behind; `throttle-again-N`: what somebody removed.
 3. `restore-throttle`: each setting back to what the journal holds.
 
 The step's goal is reached when every target replica is in sync and the throttle is gone.
@@ -16,7 +16,7 @@ The step's goal is reached when every target replica is in sync and the throttle
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kafka_medic.cluster.elements import resource_name, settings_unread
@@ -35,7 +35,7 @@ from kafka_medic.playbook.effects import (
     unknown_settings,
 )
 from kafka_medic.playbook.portions import followed_by, portion
-from kafka_medic.playbook.reassign import rate
+from kafka_medic.playbook.reassign import rate, vanished
 from kafka_medic.playbook.reassign.copying import copied
 from kafka_medic.playbook.reassign.positions import Position, Standing, standings
 from kafka_medic.playbook.reassign.rate import RATES
@@ -62,7 +62,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     if all(s.position is Position.DONE for s in where):
         return _restore(plan, f"{step}/restore-throttle", f"{step}/throttle", journal, snapshot, count)
     wave = _Wave(step, plan, journal, snapshot, where, count)
-    return _throttled(wave) or _asked(wave) or _copying(wave, now)
+    return _throttled(wave) or _unthrottled(wave) or _asked(wave, now) or _copying(wave, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,7 @@ class _Wave:
     def observed(self) -> tuple[str, ...]:
         """Journal ids of what stands by now: the throttle, and the waves before."""
         before = (f"{self.step}/throttle", *(f"{self.step}/wave-{w}" for w in range(self.number)))
+        before = (*before, *vanished.seen(self.step, self.journal))
         return tuple(id_ for id_ in before if id_ in self.journal)
 
 
@@ -132,7 +133,25 @@ def _throttled(wave: _Wave) -> StepReport | None:
     )
 
 
-def _asked(wave: _Wave) -> StepReport | None:
+def _unthrottled(wave: _Wave) -> StepReport | None:
+    """The throttle of what is copying at this moment, set again where it has vanished; None where it stands."""
+    entry = wave.journal.get(f"{wave.step}/throttle")
+    rate_wanted = wave.plan.part(ReplicaMoves).throttle_bytes_per_second
+    topics = {s.change.topic for s in wave.mine if s.position in (Position.MOVING, Position.CATCHING_UP)}
+    if entry is None or rate_wanted is None or not topics or wave.id not in wave.journal:
+        return None
+    saved = _saved(entry)
+    brokers = rate.in_force(wave.step, wave.plan, wave.journal)
+    wanted = {
+        key: brokers if key[0] == "BROKER" else value
+        for key, value in _throttle(wave.plan, saved, wave.number).items()
+        if key[0] == "BROKER" or key[1] in topics
+    }
+    report = vanished.set_again(wave.step, wanted, saved, wave.journal, wave.snapshot)
+    return None if report is None else replace(report, progress=wave.progress)
+
+
+def _asked(wave: _Wave, now: datetime) -> StepReport | None:
     """What of the wave is still to be asked for; None when all of it was."""
     due = [s for s in wave.mine if s.position is Position.BEFORE]
     if not due:
@@ -145,6 +164,7 @@ def _asked(wave: _Wave) -> StepReport | None:
         target=_names([s.tp for s in due]),
         observed=wave.observed(),
         progress=wave.progress,
+        stuck=vanished.removed_again(wave.step, wave.journal, now),
     )
 
 
@@ -157,6 +177,7 @@ def _copying(wave: _Wave, now: datetime) -> StepReport:
         f"{wave.name}: {len(behind)} of {len(mine)} partitions still copying: {_names([s.tp for s in behind])}",
         observed=(*observed, *rate.settled(wave.step, wave.plan, wave.journal, wave.snapshot)),
         progress=wave.progress,
+        stuck=vanished.removed_again(wave.step, wave.journal, now),
     )
     change = rate.due(wave.step, wave.plan, wave.journal, wave.snapshot, wave.where, now)
     if change is None:

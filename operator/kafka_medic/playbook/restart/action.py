@@ -7,18 +7,17 @@ from dataclasses import replace
 
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.elect import judge_elect
-from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.freshness import sources_fresh
 from kafka_medic.guard.reorder import judge_reorder
 from kafka_medic.guard.restart import RESTART_GUARDS, judge_restart
 from kafka_medic.guard.verdict import Reason
-from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
+from kafka_medic.playbook.action import Action, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.effects import ElectPreferred, Intent, Reorder, RestartPod
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport
 from kafka_medic.playbook.restart import drain_first, rescue_step, resign_step, restart_step, strimzi_restart
-from kafka_medic.playbook.restart.attempts import on_their_way, other_pods
+from kafka_medic.playbook.restart.attempts import none_left, on_their_way, replaced_by_others
 from kafka_medic.playbook.restart.order import next_broker
 from kafka_medic.playbook.restart.parameters import CONTROLLER, restart_parameters
 from kafka_medic.playbook.restart.restart_plan import restart_plan
@@ -43,8 +42,11 @@ class RestartBrokers(Action):
         return not plan.part(Restarts).restarts and not plan.part(Resignations).resignations
 
     def drift(self, at: StepContext) -> str | None:
-        other = next(iter(other_pods(at.plan.part(Restarts).restarts, at.snapshot)), None)
+        other = replaced_by_others(at.plan.part(Restarts).restarts, at.journal, at.snapshot)
         return other or drain_first.other_orders(at.plan, at.snapshot)
+
+    def overtaken(self, at: StepContext) -> str | None:
+        return none_left(at.plan, at.step, at.journal, at.snapshot)
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         if at.plan.part(Resignations).resignations:
@@ -92,21 +94,6 @@ class RestartBrokers(Action):
 
     def restorable(self, plan: Plan) -> Iterator[str]:
         yield from (strimzi_restart.annotation(r.pod) for r in plan.part(Restarts).restarts)
-
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        own = plan.part(Restarts)
-        for d in own.drains:
-            note = f"{list(d.replicas_before)}, and {list(d.replicas)} while broker {d.broker} is restarted"
-            yield Change(f"order of {d.topic}, partitions {some(d.partitions, 20)}", None, None, note)
-        for r in plan.part(Resignations).resignations:
-            note = f"its registration is deleted in ZooKeeper (controller epoch {r.epoch}); nothing is restarted"
-            yield Change("controller", f"broker {r.broker}", "another broker", note)
-        for s in own.static_settings:
-            what = f"{s.name} in the configuration of broker {some(s.brokers, 20)}"
-            yield Change(what, s.before, s.after, "changed by you before you approve, read at the restart")
-        for b in own.restarts:
-            why = f": {b.reason}" if b.reason else ""
-            yield Change(f"broker {b.broker}", None, None, f"restart Pod {b.pod} (uid {b.pod_uid}){why}")
 
     def cost(self, plan: Plan) -> Cost:
         own = plan.part(Restarts)
@@ -195,10 +182,3 @@ class RescueRecordsFirst(Action):
 
     def cost(self, plan: Plan) -> Cost:  # noqa: ARG002
         return Cost()
-
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        own = plan.part(Rescues)
-        for r in own.rescues:
-            where = f"{r.topic}-{r.partition} on broker {r.broker}"
-            records = f"copy offsets {r.from_offset} to {r.to_offset} to topic {own.rescue_topic}"
-            yield Change(f"records of {where}", None, None, records)

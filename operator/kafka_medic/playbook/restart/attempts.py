@@ -7,6 +7,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.peers import nothing_rolls_out
+from kafka_medic.guard.verdict import Verdict
+from kafka_medic.playbook.restart import strimzi_restart
 from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, Restarts
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 from kafka_medic.resources.vocabulary import ActionName
@@ -57,3 +61,27 @@ def other_pods(restarts: Sequence[BrokerRestart], snapshot: Snapshot) -> list[st
         if pod is not None and pod.uid is not None and pod.uid != restart.pod_uid:
             found.append(f"broker {restart.broker} runs in another Pod now (uid {pod.uid}) than the plan saw")
     return found
+
+
+def replaced_by_others(
+    restarts: Sequence[BrokerRestart], journal: Mapping[str, JournalEntry], snapshot: Snapshot
+) -> str | None:
+    """The first broker whose Pod somebody else replaced since the plan was made. None while somebody rolls the brokers
+    out: until that has ended, it is not known which of them are left."""
+    others = nothing_rolls_out(snapshot, strimzi_restart.asked_for(journal.values()))
+    if any(r.verdict is Verdict.WAIT for r in others):
+        return None
+    return next(iter(other_pods(restarts, snapshot)), None)
+
+
+def none_left(plan: Plan, step: str, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> str | None:
+    """That every broker which the plan has left to restart runs in another Pod, and is Ready. A stale broker, and one
+    that is to read something when it starts, may need a restart of its own still."""
+    own = plan.part(Restarts)
+    left = [r for r in own.restarts if not is_in(latest(step, r.broker, journal), IntentState.DONE)]
+    pods = [snapshot.pod_of(r.broker) for r in left]
+    if not left or own.static_settings or any(r.stale for r in left) or len(other_pods(left, snapshot)) < len(left):
+        return None
+    if not all(pod is not None and pod.ready for pod in pods):
+        return None
+    return f"somebody else has restarted broker {some(sorted(r.broker for r in left))} since the plan was made"

@@ -41,7 +41,7 @@ from kafka_medic.playbook.leadership import reorder_step
 from kafka_medic.playbook.leadership.parameters import AWAY, BACK
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart import drain_first, rescue_step, static_settings, strimzi_restart
-from kafka_medic.playbook.restart.attempts import attempts, due, is_in, latest, other_pods
+from kafka_medic.playbook.restart.attempts import attempts, due, is_in, latest, other_pods, replaced_by_others
 from kafka_medic.playbook.restart.order import next_broker
 from kafka_medic.playbook.restart.parameters import CONTROLLER, RestartParameters
 from kafka_medic.resources.durations import format_duration
@@ -205,7 +205,7 @@ def _next(roll: _Roll, left: Sequence[BrokerRestart], observed: tuple[str, ...])
     if not left:
         message = f"{roll.progress.done} brokers were restarted and are back"
         return StepReport(StepState.REACHED, message, progress=roll.progress, observed=observed)
-    if moved := next(iter(other_pods(left, roll.snapshot)), None):
+    if moved := replaced_by_others(left, roll.journal, roll.snapshot):
         return StepReport(StepState.DRIFTED, moved, progress=roll.progress, observed=observed)
     ids = [r.broker for r in left]
     number = last if last in ids else next_broker(roll.snapshot, ids, {r.broker for r in left if r.stale})

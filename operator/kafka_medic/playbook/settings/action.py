@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from typing import ClassVar
 
+from kafka_medic.guard import owners
 from kafka_medic.guard.verdict import Reason
-from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
+from kafka_medic.playbook.action import Action, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.effects import Intent, SettingKey, setting_text
+from kafka_medic.playbook.owners.owned_plan import unplanned_owner
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport
 from kafka_medic.playbook.settings import defaults_step, min_isr_step, throttle_step
@@ -33,7 +36,7 @@ _AT_REST = (
 class _SettingsAction(Action):
     """What changes the settings that its plan names."""
 
-    demands = _AT_REST
+    demands: ClassVar[tuple[Guard, ...]] = _AT_REST
 
     def idle(self, plan: Plan) -> bool:
         return not plan.part(SettingChanges).config_changes
@@ -43,11 +46,6 @@ class _SettingsAction(Action):
 
     def restorable(self, plan: Plan) -> Iterator[str]:
         yield from (setting_text(_key(change)) for change in plan.part(SettingChanges).config_changes)
-
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        for c in plan.part(SettingChanges).config_changes:
-            whose = f"{c.resource_type.value.lower()} {c.resource_name}" if c.resource_name else "all brokers"
-            yield Change(f"{c.name} of {whose}", c.before, c.after or "not set")
 
     def cost(self, plan: Plan) -> Cost:  # noqa: ARG002
         """No data moves, and what was set before is in the plan."""
@@ -60,16 +58,21 @@ def _key(change: ConfigChange) -> SettingKey:
 
 class SetMinInsyncReplicas(_SettingsAction):
     name = ActionName.SET_MIN_INSYNC_REPLICAS
+    demands = (*_AT_REST, Guard.OWNERS_PAUSED)
     probe = VerifyProbe.MIN_INSYNC_REPLICAS_SET
 
     def plan(self, request: PlanRequest) -> Plan | Refusal:
         return min_isr_plan(request)
 
     def drift(self, at: StepContext) -> str | None:
-        return min_isr_step.other_values(at.plan, at.snapshot)
+        return min_isr_step.other_values(at.plan, at.snapshot) or unplanned_owner(at.plan, at.snapshot)
+
+    def undone(self, at: StepContext) -> str | None:
+        return min_isr_step.undone(at.plan, at.snapshot)
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         yield from super().judge(at, intent)
+        yield owners.owners_paused(at.snapshot, at.plan.part(SettingChanges).topics())
         if at.run.status.phase not in ACTING_PHASES and min_isr_step.alone(at.plan):
             yield min_isr_step.may_begin(at.plan, at.snapshot)
 

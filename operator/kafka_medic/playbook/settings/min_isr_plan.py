@@ -13,7 +13,7 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.plan.model import Move
 from kafka_medic.playbook.action import PlanRequest
-from kafka_medic.playbook.owned_topics import held_by_owners, left_to_owners
+from kafka_medic.playbook.owners.owned_plan import divided, owner_lines, with_owners
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.settings.min_isr_step import without_spare
 from kafka_medic.playbook.settings.settings_plan import settings_plan
@@ -33,10 +33,10 @@ def min_isr_plan(request: PlanRequest) -> Plan | Refusal:
         return unread(snapshot)
     if not found.low:
         return Refusal(f"no topic that has its replicas has a lower {MIN_ISR} than expected", nothing_to_do=True)
-    owned = held_by_owners(snapshot, found.low)
-    if isinstance(owned, Refusal):
-        return owned
-    found = LowMinimums({topic: both for topic, both in found.low.items() if topic not in owned}, found.unknown)
+    owners = divided(request, found.low)
+    if isinstance(owners, Refusal):
+        return owners
+    found = LowMinimums({topic: both for topic, both in found.low.items() if topic not in owners.left}, found.unknown)
     thin = without_spare(snapshot, {topic: wanted for topic, (_, wanted) in found.low.items()})
     held = {row.topic for row in thin}
     low = {topic: both for topic, both in found.low.items() if topic not in held}
@@ -56,8 +56,8 @@ def min_isr_plan(request: PlanRequest) -> Plan | Refusal:
         lines.append(f"{len(low) - len(changes)} more topics follow in a later plan: one holds {MAX_TOPICS}")
     if held:
         lines.append(f"left for a later plan, since a replica of theirs is not in sync: {some(sorted(held), 5)}")
-    lines += left_to_owners(owned)
-    return settings_plan(request, lines, changes)
+    plan = with_owners(request, settings_plan(request, (*lines, *owners.lines()), changes), owners)
+    return request.sealed(plan.model_copy(update={"summary": "\n".join((plan.summary, *owner_lines(plan)))[:8000]}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.effects import ChangeSettings, SettingKey, dynamic_value, settings_observed, topics_gone
 from kafka_medic.playbook.report import StepReport, StepState
-from kafka_medic.resources.remediation_plan import Plan, SettingChanges
+from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves, SettingChanges
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
-from kafka_medic.resources.vocabulary import ActionName, Guard
+from kafka_medic.resources.vocabulary import Guard
 
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
@@ -97,8 +97,9 @@ def without_spare(snapshot: Snapshot, floors: Mapping[str, int]) -> list[Partiti
 
 
 def alone(plan: Plan) -> bool:
-    """Whether it does nothing else."""
-    return [step.action for step in plan.steps] == [ActionName.SET_MIN_INSYNC_REPLICAS]
+    """Whether no replicas are added before."""
+    moves = plan.part(ReplicaMoves)
+    return not moves.changes and moves.artifact is None
 
 
 def other_values(plan: Plan, snapshot: Snapshot) -> str | None:
@@ -111,6 +112,19 @@ def other_values(plan: Plan, snapshot: Snapshot) -> str | None:
         present = dynamic_value(snapshot, (change.resource_type, change.resource_name, change.name))
         if present != change.before:
             return f"{change.name} of {change.resource_name} is {present} now; the plan saw {change.before}"
+    return None
+
+
+def undone(plan: Plan, snapshot: Snapshot) -> str | None:
+    """Of a plan that is carried out: a setting that is another one again."""
+    for change in plan.part(SettingChanges).config_changes:
+        if settings_unread(snapshot, change.resource_type, change.resource_name):
+            continue
+        present = dynamic_value(snapshot, (change.resource_type, change.resource_name, change.name))
+        gone = topics_gone(snapshot, [(change.resource_type, change.resource_name, change.name)])
+        if present != change.after and not gone:
+            now = present or "not set"
+            return f"{change.name} of {change.resource_name} is {now} again; it was set to {change.after}"
     return None
 
 

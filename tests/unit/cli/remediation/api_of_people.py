@@ -83,7 +83,7 @@ class Terminal:
     def __init__(self, monkeypatch, capsys, api, answer="yes"):
         self.api, self.answer, self.capsys, self.asked = api, answer, capsys, 0
         self.slept = lambda: pytest.fail("it waits for ever")
-        monkeypatch.setattr(command.KubernetesApi, "of_person", lambda *_: (api, "ns"))
+        monkeypatch.setattr("kafka_medic.cli.remediation.command.KubernetesApi.of_person", lambda *_: (api, "ns"))
         monkeypatch.setattr(command, "utc_now", lambda: api.world.now)
         monkeypatch.setattr(read_commands, "sleep", lambda _: self.slept())
         monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: self.answer is not None))

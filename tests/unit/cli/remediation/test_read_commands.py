@@ -13,6 +13,7 @@ from datetime import timedelta
 import pytest
 import yaml
 
+from kafka_medic.cli import exits
 from kafka_medic.cli.main import main, plugin
 from kafka_medic.cli.remediation import command
 from kafka_medic.cli.remediation.approvers import approvers
@@ -112,7 +113,7 @@ def test_show_has_all_that_a_decision_needs(sim, terminal):
     for needed in (
         sim.run().status.plan.digest, "23h", "Medium", "you may approve  yes", "Group oncall, User alice", "1 needed",
         "replicas of orders-0: [1] -> [1, 0, 2]", "ApprovalValid", "ReplicationFactorLow", "only while",
-        "50000000 bytes per second",
+        "throttled to 50.0 MB/s",
     ):  # fmt: skip
         assert needed in out, needed
     document = json.loads(terminal("show", sim.run().name, "-o", "json")[1])
@@ -238,7 +239,7 @@ def test_a_plan_that_was_just_made_is_not_said_to_be_held_by_nothing(sim, termin
 def test_explain_says_when_it_is_the_operator_that_does_not_look(sim, terminal):
     sim.now += timedelta(minutes=10)
     out = terminal("explain", sim.run().name)[1]
-    assert "the operator last looked at" in out
+    assert "the operator last observed the cluster at" in out
     sim.ask("raise-replication-factor")
     sim.now += timedelta(minutes=10)
     assert "has not taken it up" in terminal("explain", "asked-1")[1]
@@ -248,9 +249,9 @@ def test_a_clock_of_ones_own_that_is_an_hour_off_blames_no_operator(sim, termina
     """The API server's answers tell what time it is there."""
     monkeypatch.setattr(command, "utc_now", lambda: sim.now + timedelta(hours=1))
     run = sim.run().name
-    assert "the operator last looked at" in terminal("explain", run)[1]
+    assert "the operator last observed the cluster at" in terminal("explain", run)[1]
     terminal.api.skew = Skew(-3600.5, -3599.5)
-    assert "the operator last looked at" not in terminal("explain", run)[1]
+    assert "the operator last observed the cluster at" not in terminal("explain", run)[1]
 
 
 def test_explain_says_why_a_word_does_not_count_and_how_it_ended(sim, terminal):
@@ -396,14 +397,13 @@ def test_the_plugin_has_the_name_that_kubectl_looks_for():
 def test_each_command_stands_in_both_places_and_its_help_has_the_codes(name, capsys):
     for words, top in ((["remediation", name, "--help"], False), ([name, "--help"], True)):
         assert main(words, as_plugin=top) == 0
-        assert "Exit code: 0 done" in " ".join(capsys.readouterr().out.split())
+        assert capsys.readouterr().out.endswith(exits.EPILOG)
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_a_script_that_the_shell_can_read(shell, capsys):
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    assert "remediation" in script
-    assert "--namespace" in script
+    assert "kafka-medic" in script
     if shell == "bash":
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)

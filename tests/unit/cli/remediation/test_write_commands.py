@@ -327,7 +327,7 @@ def test_a_resume_that_nobody_confirms_changes_nothing(sim, terminal):
 @pytest.mark.parametrize(
     ("failure", "code", "told"),
     [
-        (ApiFailure(0, "ConnectTimeoutError"), 3, "no answer"),
+        (ApiFailure(0, "the API server at X did not answer: no answer in time"), 3, "at X did not answer"),
         (ApiFailure(503, "apiserver is shutting down"), 3, "503"),
         (ApiFailure(429, "slow down"), 3, "429"),
         (ApiFailure(401, "Unauthorized"), 1, "log in again"),

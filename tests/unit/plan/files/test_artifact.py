@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ ROWS = [
 
 
 def write_plan(directory, plan, shown, *, png=False):
-    with plan_directory(directory) as work:
+    with plan_directory(directory, overwrite=True) as work:
         write_rows(work, plan)
         write_summary(work, shown, png=png)
 
@@ -86,7 +87,7 @@ def test_everything_is_written_and_readable_again(tmp_path):
     write_plan(tmp_path / "deep" / "plan", plan, report_data(request, plan, request.leaders_of_changed(plan)))
     made = tmp_path / "deep" / "plan"
     assert sorted(p.name for p in made.iterdir()) == [
-        "plan.parquet", "reassignment.json", "report.html", "summary.json"
+        "plan.parquet", "reassignment.json", "report.html", "report.json", "summary.json"
     ]  # fmt: skip
     assert pq.read_table(made / "plan.parquet") == plan.table
     kafkas = json.loads((made / "reassignment.json").read_text("utf-8"))
@@ -131,12 +132,14 @@ def test_the_report_shows_before_and_after_without_outside_resources(tmp_path):
     plan = plan_local(request)
     write_plan(tmp_path / "plan", plan, report_data(request, plan, request.leaders_of_changed(plan)))
     page = (tmp_path / "plan" / "report.html").read_text("utf-8")
-    assert "0: 3 → 3" in page
-    assert "1: 0 → 3" in page
+    assert "<span>3 → 3</span>" in page
+    assert "<span>0 → 3</span>" in page
     assert "Preferred leaders per rack" in page
     assert "&lt;a&gt;" in page
     assert "<a>" not in page
-    assert not any(word in page for word in ("<script", "http://", "https://", "src="))
+    assert not any(word in page for word in ("http://", "https://", "src="))
+    digest = hashlib.sha256((tmp_path / "plan" / "reassignment.json").read_bytes()).hexdigest()
+    assert f"<code>{digest}</code>" in page
 
 
 def test_the_estimate_is_the_busiest_broker_over_the_throttle():
@@ -164,8 +167,8 @@ def test_the_leader_sends_not_the_first_replica():
         ("reassignment.json", None, 0, "keeps every rule: 8 partitions, 16 new replicas"),
         ("reassignment.json", ("[0,", "[1,"), 1, "broken: t-"),
         ("reassignment.json", ('"partition":3,', '"partition":9,'), 1, "broken: t-9 is not among the partitions"),
-        ("reassignment.json", ('"partition":3,', '"partition":null,'), 2, "row 4: partition is missing"),
-        ("reassignment.json", ('"version":1', '"version":7'), 2, "version 7"),
+        ("reassignment.json", ('"partition":3,', '"partition":null,'), 4, "row 4: partition is missing"),
+        ("reassignment.json", ('"version":1', '"version":7'), 4, "version 7"),
     ],
 )
 def test_a_written_plan_is_checked_anew_in_both_formats(tmp_path, capsys, name, change, exit_code, line):

@@ -1,4 +1,4 @@
-"""Hostile and broken input of every kind: one line that names row and reason, exit 2, nothing written."""
+"""Hostile and broken input of every kind: one line that names row and reason, exit 4, nothing written."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def refused(tmp_path, capsys):
         if brokers is not None:
             (inputs / "b.json").write_text(json.dumps(brokers))
             line += ["--brokers", str(inputs / "b.json")]
-        assert main.main([*line, "--output", str(tmp_path / "out")]) == 2
+        assert main.main([*line, "--output", str(tmp_path / "out")]) == 4
         assert [p.name for p in tmp_path.iterdir()] == ["in"]
         printed = capsys.readouterr()
         assert printed.out == ""

@@ -233,10 +233,10 @@ def test_partitions_on_a_dead_broker_are_left_alone_and_that_is_said(tmp_path, c
         (("replace-broker", "--broker", "1"), "p.json: row 1: t-0: in sync on broker 1 alone"),
     ],
 )
-def test_a_question_that_cannot_be_answered_is_exit_2_and_nothing_written(tmp_path, capsys, options, reason):
+def test_a_question_that_cannot_be_answered_is_exit_4_and_nothing_written(tmp_path, capsys, options, reason):
     (tmp_path / "p.json").write_text(json.dumps([{"topic": "t", "partition": 0, "replicas": [1]}]))
     (tmp_path / "b.json").write_text(json.dumps([{"id": 1}, {"id": 2}]))
     line = ["plan", *options, "--partitions", str(tmp_path / "p.json"), "--brokers", str(tmp_path / "b.json")]
-    assert main.main([*line, "--output", str(tmp_path / "out")]) == 2
+    assert main.main([*line, "--output", str(tmp_path / "out")]) == 4
     assert reason in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from benchmarks.plan_topics import CASES, counted, hashed
+from benchmarks.plan_topics import problem as case_of
 from kafka_medic.plan.estimate import busiest_per_wave, estimate
 from kafka_medic.plan.files.report import render_report
 from kafka_medic.plan.files.report_data import report_data
@@ -140,14 +142,14 @@ def test_topics_that_lie_in_several_blocks_are_not_counted_and_that_is_said(monk
     table = canonical(partitions({"t": [[0]] * 10, "u": [[1]] * 3}))
     found = survey(table, question, 0)
     parts, bound = shares([found], question, 4.0)
-    _, laid = lay_out(table, question, parts[0], 0)
+    _, _, laid = lay_out(table, question, parts[0], 0)
     done = conclude([laid], question, bound)
     assert [topic.topic for topic in done.details.topics] == ["u"]
     assert done.details.uncounted == 1
     request = problem({"a": [[0]], "b": [[0]] * 2}, 3, 2)
     plan = plan_local(request)
     page = render_report(replace(report_data(request, plan, request.leaders_of_changed(plan)), uncounted=1))
-    assert "1 topics, too large for one block, were not counted" in page
+    assert "1 topic, too large for one block, was not counted" in page
 
 
 def test_too_few_waves_kept_are_told_not_overfilled():
@@ -156,7 +158,7 @@ def test_too_few_waves_kept_are_told_not_overfilled():
     question = Question(brokers("aabbcc"), Wanted(3), limits)
     parts, found = surveyed(table, question, 20)
     divided, bound = shares(found, question, 0.0)
-    plan, laid = lay_out(parts[0], question, divided[0], 0)
+    plan, _, laid = lay_out(parts[0], question, divided[0], 0)
     assert (plan.num_rows, laid.counts) == (0, None)
     assert conclude([laid], question, bound).problems == ("too few waves were kept for a block",)
     _, done = planned_in_blocks(table, question, 20, slacks=(0.0, 16.0))
@@ -178,7 +180,7 @@ def test_a_plan_of_a_block_that_breaks_a_rule_is_a_problem(monkeypatch):
     table = partitions({"t": [[0]] * 8})
     parts, found = surveyed(table, REQUEST, 8)
     divided, bound = shares(found, REQUEST, 4.0)
-    _, laid = lay_out(parts[0], REQUEST, divided[0], 0)
+    _, _, laid = lay_out(parts[0], REQUEST, divided[0], 0)
     done = conclude([laid], REQUEST, bound)
     assert any("has a preferred order that is no permutation" in problem for problem in done.problems)
 
@@ -186,3 +188,17 @@ def test_a_plan_of_a_block_that_breaks_a_rule_is_a_problem(monkeypatch):
 def test_waves_are_cut_in_halves_until_all_that_were_kept_are_used():
     cut = blocks._stretch(np.array([0] * 8 + [1] * 3, np.int32), 5)
     assert np.bincount(cut).tolist() == [2, 3, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["heavy-tailed sizes, 60 brokers, 3 racks", "weights, 12 brokers, no racks", "random, 12 brokers, 3 racks, 2 held"],
+)
+def test_topics_in_blocks_are_as_even_as_in_one_piece(name):
+    case = next(case for case in CASES if case.name == name)
+    request = case_of(case)
+    question = Question(request.brokers, Wanted(case.factor, case.factors))
+    plan, done = planned_in_blocks(request.partitions, question, hashed(request.partitions))
+    assert done.summary.replicas_per_broker.max == done.summary.replicas_per_broker.bound
+    for found in counted(request, plan):
+        assert found.max <= found.bound + 1

@@ -9,7 +9,7 @@ from kafka_medic.guard.few_partitions import few_partitions
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.freshness import sources_fresh
 from kafka_medic.guard.verdict import Reason
-from kafka_medic.playbook.action import Action, Change, PlanRequest, StepContext
+from kafka_medic.playbook.action import Action, PlanRequest, StepContext
 from kafka_medic.playbook.effects import Intent, RaisePartitions
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport, StepState
@@ -50,10 +50,6 @@ class AddPartitions(Action):
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
         yield from (("partitions", a.topic, a.after) for a in plan.part(AddedPartitions).added)
-
-    def changes(self, plan: Plan) -> Iterator[Change]:
-        for a in plan.part(AddedPartitions).added:
-            yield Change(f"partitions of {a.topic}", str(a.before), str(a.after))
 
 
 def count(snapshot: Snapshot, topic: str) -> int:

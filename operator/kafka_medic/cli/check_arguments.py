@@ -1,0 +1,80 @@
+"""The options of `kafka-medic check`. Nothing here needs a library that takes long to load."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from kafka_medic.cli import output
+
+_EXAMPLES = """\
+examples:
+  kafka-medic check restart --broker 1 --snapshot now.json
+  kafka-medic check restart --broker 1 --then 0 --then 2 --snapshot now.json -o json
+  kafka-medic check elect --snapshot now.json
+  kafka-medic check reset-offsets --group billing --to orders:0:21 --snapshot now.json
+
+A saved snapshot is judged as of the moment it was taken.
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "check",
+        help="ask the guards whether something may be done now",
+        description="Ask every guard whether something may be done now, and get every reason.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    restart = _action(actions, "restart", "restart one broker")
+    restart.add_argument("--broker", type=int, required=True, metavar="ID", help="the broker to restart")
+    restart.add_argument(
+        "--then", type=int, action="append", default=[], metavar="ID",
+        help="a broker that is to be restarted after this one (repeat it): the active controller comes last",
+    )  # fmt: skip
+    restart.add_argument(
+        "--cures", type=int, action="append", default=[], metavar="ID",
+        help="a broker whose stale view the restarts are there to cure (repeat it)",
+    )  # fmt: skip
+    restart.add_argument(
+        "--outside-kubernetes", action="store_true",
+        help="the brokers do not run as Pods, so there is no Pod or node to look at",
+    )  # fmt: skip
+    elect = _action(actions, "elect", "elect preferred leaders")
+    elect.add_argument(
+        "--partition", type=_partition, action="append", metavar="TOPIC:N",
+        help="a partition to elect (repeat it); default: all that another broker leads",
+    )  # fmt: skip
+    reset = _action(actions, "reset-offsets", "set a group's committed offsets")
+    reset.add_argument("--group", required=True, help="the consumer group")
+    reset.add_argument(
+        "--to", type=_offset, action="append", metavar="TOPIC:N:OFFSET",
+        help="a partition's new offset (repeat it); default: the log end wherever the group is beyond it",
+    )  # fmt: skip
+
+
+def _action(actions: Any, name: str, what: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name,
+        help=f"may one {what}?",
+        description=f"May one {what} now?",
+    )
+    parser.add_argument("--snapshot", required=True, metavar="FILE", help="a saved snapshot; - is standard input")
+    parser.add_argument("--cluster", metavar="FILE", help="a KafkaCluster: its pause and its windows count as well")
+    parser.add_argument("-o", "--output", choices=output.FORMATS, default="table", help="default: table")
+    return parser
+
+
+def _partition(text: str) -> tuple[str, int]:
+    topic, colon, number = text.rpartition(":")
+    if not colon or not topic or not number.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC:N, such as orders:0")
+    return topic, int(number)
+
+
+def _offset(text: str) -> tuple[tuple[str, int], int]:
+    partition, colon, offset = text.rpartition(":")
+    if not colon or not offset.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC:N:OFFSET, such as orders:0:21")
+    return _partition(partition), int(offset)

@@ -1,0 +1,60 @@
+"""What an owner's object says of its topic, and what is so in Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_medic.cluster.min_isr import MIN_ISR
+from kafka_medic.cluster.owner_commands import REPLICAS
+from kafka_medic.cluster.owners import OwnerObject, owner_object
+from kafka_medic.cluster.snapshot import Snapshot, TopicOwner
+from kafka_medic.playbook.effects import dynamic_value
+from kafka_medic.resources.remediation_plan import EditedBy, OwnedTopic, OwnedTopics, OwnerEdit, Plan
+
+
+def value_of(owner: TopicOwner, name: str) -> str | None:
+    """What the object says; None for nothing."""
+    value = {REPLICAS: owner.factor, MIN_ISR: owner.min_isr}.get(name)
+    return None if value is None else str(value)
+
+
+def why_a_person(owner: TopicOwner) -> str | None:
+    """Why kafka-medic does not edit the object; None where it may."""
+    if owner.kept_by is not None:
+        return f"{owner.kept_by} puts it back to what Git has: change it there"
+    return owner.hindrance
+
+
+def by_hand(owned: OwnedTopic, now: TopicOwner) -> bool:
+    """Whether a person has to write the object. A plan that names the operator is no right to more than it has now."""
+    return owned.by is EditedBy.PERSON or why_a_person(now) is not None
+
+
+def due(owned: OwnedTopic, now: TopicOwner) -> tuple[OwnerEdit, ...]:
+    """Edits whose value is still the one before. Any other one is somebody else's by now."""
+    return tuple(e for e in owned.edits if value_of(now, e.name) == e.before)
+
+
+def is_so(owned: OwnedTopic, edit: OwnerEdit, snapshot: Snapshot) -> bool:
+    """Whether the topic in Kafka is as the edit says: only then may its owner say so."""
+    if edit.name != REPLICAS:
+        return dynamic_value(snapshot, ("TOPIC", owned.topic, edit.name)) == edit.after
+    if snapshot.partitions is None:
+        return False
+    of_topic = pc.equal(snapshot.partitions["topic"], pa.scalar(owned.topic))
+    counts = pc.list_value_length(snapshot.partitions.filter(of_topic)["replicas"]).unique().to_pylist()
+    return bool(counts == [int(edit.after)])
+
+
+def objects(plan: Plan, snapshot: Snapshot) -> Iterator[tuple[OwnedTopic, TopicOwner | None]]:
+    """Each owner of the plan as it is now; None: gone, or another one of that name."""
+    for owned in plan.part(OwnedTopics).each():
+        now = owner_object(snapshot, owned.kind, owned.name)
+        yield owned, now if now is not None and now.uid == owned.uid and now.topic == owned.topic else None
+
+
+def as_object(owned: OwnedTopic) -> OwnerObject:
+    return OwnerObject(owned.kind, owned.name, owned.uid)

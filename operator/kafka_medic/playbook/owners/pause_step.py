@@ -1,0 +1,195 @@
+"""PauseOwners: the operators of the objects that describe the plan's topics are kept off them.
+
+The pause is the run's to take back from the moment at which its intent was written down, and until it was seen to be
+off. However the run ends, that is done last, when throttles are as they were before.
+
+The Topic Operator reads an object again before it acts on it, and says in its status that it found the pause
+(BatchingTopicController.updateInternal). What it has begun by then is over when it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from kafka_medic.cluster.owner_commands import edit_command, pause_command, resume_command
+from kafka_medic.cluster.owners import acting_owners
+from kafka_medic.cluster.snapshot import OwnerState, Snapshot, TopicOwner
+from kafka_medic.guard.evaluate import some
+from kafka_medic.playbook.effects import EditObjects, PauseObjects, ResumeObjects
+from kafka_medic.playbook.holding import ON_ITS_WAY, SENT_WITHIN
+from kafka_medic.playbook.owners.changes import named
+from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, is_so, objects, why_a_person
+from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.resources.remediation_plan import EditedBy, OwnedTopic, OwnedTopics, Plan
+from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
+
+PAUSE, EDIT, RESUME = "pause", "edit", "resume"
+"""How the ids of the journal's entries end."""
+UNREAD = "the owners of topics could not be read"
+
+
+def saved_name(owned: OwnedTopic) -> str:
+    """The journal's name for the pause of that object."""
+    return f"OWNER/{owned.kind}/{owned.name}/pause"
+
+
+def ours(plan: Plan) -> tuple[OwnedTopic, ...]:
+    """Those that the run itself pauses."""
+    return tuple(o for o in plan.part(OwnedTopics).each() if o.by is EditedBy.OPERATOR and not o.paused)
+
+
+def owed(journal: Iterable[JournalEntry]) -> bool:
+    """Whether an owner may be paused by us."""
+    entries = list(journal)
+    resumed = any(e.kind == ResumeObjects.__name__ and e.state is IntentState.DONE for e in entries)
+    return not resumed and any(e.kind == PauseObjects.__name__ for e in entries)
+
+
+def drift(plan: Plan, snapshot: Snapshot) -> str | None:
+    """What is not as the plan saw it; None also where it is not known."""
+    if acting_owners(snapshot) is None:
+        return None
+    for owned, now in objects(plan, snapshot):
+        if now is None:
+            return f"{named(owned)} is gone, or another one by now"
+        if other := [e.name for e in owned.edits if e not in due(owned, now)]:
+            return f"{named(owned)} says something else of {some(other)} by now"
+        if owned.paused and now.acts:
+            return f"{named(owned)} is not paused any more"
+        if (owned.by is EditedBy.PERSON) is (why_a_person(now) is None):
+            return f"who may edit {named(owned)} has changed"
+    return None
+
+
+def to_pause_by_hand(plan: Plan, snapshot: Snapshot) -> str | None:
+    """What a person has to do before the run can begin; None where nothing is left to do."""
+    commands = [_pause_it(o, now) for o, now in objects(plan, snapshot) if now and now.acts and by_hand(o, now)]
+    return f"waits for you to pause the owners of topics: {'; '.join(commands[:5])}" if commands else None
+
+
+def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
+    """Reached once every owner is paused and its operator has said so."""
+    found, id_ = list(objects(plan, snapshot)), f"{step}/{PAUSE}"
+    if acting_owners(snapshot) is None:
+        return StepReport(StepState.UNKNOWN, UNREAD)
+    if lost := [named(owned) for owned, now in found if now is None]:
+        return StepReport(StepState.DRIFTED, f"{some(lost, 5)} is gone, or another one by now")
+    there = [(owned, now) for owned, now in found if now is not None]
+    acting = [(owned, now) for owned, now in there if now.acts]
+    progress = Progress(done=len(there) - len(acting), total=len(there), unit="topics")
+    mine, entry = ours(plan), journal.get(id_)
+    to_do = [owned for owned, now in acting if owned in mine and not by_hand(owned, now)]
+    seen = (id_,) if entry is not None and not to_do else ()
+    if to_do and entry is not None and entry.state is IntentState.DONE:
+        message = taken_off(to_do)
+        return StepReport(StepState.WAIT, message, stuck=message, progress=progress)
+    if to_do:
+        return StepReport(
+            StepState.ACT,
+            f"pausing the owners of {len(to_do)} topics",
+            intent=PauseObjects(id_, tuple(map(as_object, to_do))),
+            target=some([named(o) for o in to_do], 5),
+            saved=dict.fromkeys(map(saved_name, to_do)),
+            progress=progress,
+        )
+    if commands := [_pause_it(owned, now) for owned, now in acting]:
+        message = f"waits for you to pause the owners of topics: {'; '.join(commands[:5])}"
+        return StepReport(StepState.WAIT, message, observed=seen, progress=progress)
+    if unheard := [named(owned) for owned, now in there if now.paused and now.state is not OwnerState.PAUSED]:
+        message = f"its operator has not said yet that it leaves the topic of {some(unheard, 5)} alone"
+        return StepReport(StepState.WAIT, message, observed=seen, progress=progress)
+    message = f"the owners of {len(there)} topics are paused"
+    return StepReport(StepState.REACHED, message, observed=seen, progress=progress)
+
+
+def taken_off(owned: Sequence[OwnedTopic]) -> str:
+    """Of a pause that somebody has taken off in the middle."""
+    commands = "; ".join(pause_command(o.kind, o.name) for o in owned[:5])
+    return (
+        f"somebody has taken the pause off {some([named(o) for o in owned], 5)}: put it on again ({commands}), or "
+        "reject the run"
+    )
+
+
+def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> Iterator[StepReport]:
+    """The clean end of a run that is given up. An owner that says less than is so would have the new replicas removed
+    where Cruise Control works for it, so its object is first given what has been reached."""
+    paused = journal.get(f"{step}/{PAUSE}")
+    to_people = _left_to_people(plan, snapshot)
+    if paused is None or not owed(journal.values()):
+        yield StepReport(StepState.REACHED, to_people)
+        return
+    if acting_owners(snapshot) is None:
+        yield StepReport(StepState.UNKNOWN, f"pauses are still to be taken off: {UNREAD}", restores=True)
+        return
+    there = [(o, now) for o, now in objects(plan, snapshot) if now is not None and _set_by(paused, o) and now.paused]
+    yield _edited(f"{step}/{EDIT}", there, journal, snapshot)
+    yield _resumed(f"{step}/{RESUME}", there, paused, journal, snapshot, to_people)
+
+
+def _edited(
+    id_: str,
+    there: Sequence[tuple[OwnedTopic, TopicOwner]],
+    journal: Mapping[str, JournalEntry],
+    snapshot: Snapshot,
+) -> StepReport:
+    able = [(o, now) for o, now in there if not by_hand(o, now)]
+    reached = {o: tuple(e for e in due(o, now) if is_so(o, e, snapshot)) for o, now in able}
+    edits = {as_object(o): {e.name: (e.before, e.after) for e in found} for o, found in reached.items() if found}
+    sent = journal.get(id_)
+    if not edits or (sent is not None and sent.state is IntentState.DONE):
+        return StepReport(StepState.REACHED, "", observed=(id_,) if sent is not None else ())
+    return StepReport(
+        StepState.ACT,
+        "giving the owners of topics what has been reached",
+        intent=EditObjects(id_, edits),
+        target=some([str(each) for each in edits], 5),
+        restores=True,
+    )
+
+
+def _resumed(
+    id_: str,
+    there: Sequence[tuple[OwnedTopic, TopicOwner]],
+    paused: JournalEntry,
+    journal: Mapping[str, JournalEntry],
+    snapshot: Snapshot,
+    to_people: str,
+) -> StepReport:
+    if able := [o for o, now in there if now.hindrance is None]:
+        return StepReport(
+            StepState.ACT,
+            "taking the pause off the owners of topics",
+            intent=ResumeObjects(id_, tuple(map(as_object, able))),
+            target=some([named(o) for o in able], 5),
+            restores=True,
+        )
+    if there:
+        commands = "; ".join(resume_command(o.kind, o.name) for o, _ in there[:5])
+        message = f"the operator may not take its pause off any more ({there[0][1].hindrance}): {commands}"
+        return StepReport(StepState.UNKNOWN, message, restores=True)
+    off = journal.get(id_)
+    unseen = paused.state is not IntentState.DONE and off is None
+    if unseen and (snapshot.taken_at - paused.last_asked).total_seconds() < SENT_WITHIN + ON_ITS_WAY:
+        return StepReport(StepState.WAIT, "what pauses the owners of topics may still be on its way", restores=True)
+    return StepReport(StepState.REACHED, to_people, observed=() if off is None else (id_,))
+
+
+def _set_by(paused: JournalEntry, owned: OwnedTopic) -> bool:
+    return saved_name(owned) in paused.saved_values()
+
+
+def _pause_it(owned: OwnedTopic, now: TopicOwner) -> str:
+    why = why_a_person(now) or owned.reason
+    return pause_command(owned.kind, owned.name) + (f" ({why})" if why else "")
+
+
+def _left_to_people(plan: Plan, snapshot: Snapshot) -> str:
+    """What people who have paused owners for the run have to do now."""
+    todo = []
+    for owned, now in objects(plan, snapshot):
+        if owned.by is EditedBy.PERSON and now is not None and now.paused:
+            found = {e.name: e.after for e in due(owned, now) if is_so(owned, e, snapshot)}
+            todo += [edit_command(owned.kind, owned.name, found)] if found else []
+            todo.append(resume_command(owned.kind, owned.name))
+    return f"still paused by you: {'; '.join(todo[:10])}" if todo else ""

@@ -1,0 +1,135 @@
+"""ReturnToOwners: each object is given what is so by now, then its operator gets the topic back.
+
+The edit is seen in the object before the pause goes, so that the operator never reads an object that says less than is
+so. Afterwards its operator has to say that it is content, and Kafka has to be as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kafka_medic.cluster.owner_commands import edit_command, resume_command
+from kafka_medic.cluster.owners import acting_owners
+from kafka_medic.cluster.snapshot import OwnerState, Snapshot, TopicOwner
+from kafka_medic.guard.evaluate import some
+from kafka_medic.playbook.effects import EditObjects, ResumeObjects
+from kafka_medic.playbook.owners.changes import named
+from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, objects, value_of, why_a_person
+from kafka_medic.playbook.owners.pause_step import EDIT, RESUME, UNREAD, ours
+from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.resources.remediation_plan import OwnedTopic, Plan
+from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
+
+Pairs = Sequence[tuple[OwnedTopic, TopicOwner]]
+
+
+def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
+    """Reached once every object says what the plan made of its topic, and its operator is content with that."""
+    if acting_owners(snapshot) is None:
+        return StepReport(StepState.UNKNOWN, f"the topics are still to be returned: {UNREAD}", restores=True)
+    found = list(objects(plan, snapshot))
+    if lost := [named(owned) for owned, now in found if now is None]:
+        return StepReport(StepState.DRIFTED, f"{some(lost, 5)} is gone, or another one by now")
+    there = [(owned, now) for owned, now in found if now is not None]
+    over = journal.get(f"{step}/{RESUME}")
+    if over is not None and (over.state is IntentState.DONE or not _held(plan, there)):
+        return _content(step, there, journal)  # what is edited or paused from now on is so by somebody else's word
+    due_now = _edit(f"{step}/{EDIT}", there, journal) or _resume(step, plan, there, journal)
+    return due_now or _content(step, there, journal)
+
+
+def undone(plan: Plan, snapshot: Snapshot) -> str | None:
+    """Of a plan that is carried out: what an object does not say any more."""
+    for owned, now in objects(plan, snapshot):
+        if now is not None and (back := due(owned, now)):
+            return f"{named(owned)} says {back[0].name} {value_of(now, back[0].name) or 'nothing'} again"
+    return None
+
+
+def _held(plan: Plan, there: Pairs) -> Pairs:
+    """Those that the run has paused, and that still are."""
+    mine = ours(plan)
+    return [(owned, now) for owned, now in there if owned in mine and now.paused]
+
+
+def _edit(id_: str, there: Pairs, journal: Mapping[str, JournalEntry]) -> StepReport | None:
+    """What the operator itself edits; None where nothing is left."""
+    left = {o: due(o, now) for o, now in there if not by_hand(o, now) and due(o, now)}
+    sent = journal.get(id_)
+    if not left:
+        return None
+    if sent is not None and sent.state is IntentState.DONE:
+        message = f"somebody has put {some([named(o) for o in left], 5)} back: {'; '.join(_edits(left))}"
+        return StepReport(StepState.WAIT, message, stuck=message, restores=True)
+    return StepReport(
+        StepState.ACT,
+        f"giving the owners of {len(left)} topics what is so now",
+        intent=EditObjects(id_, {as_object(o): {e.name: (e.before, e.after) for e in es} for o, es in left.items()}),
+        target=some([named(o) for o in left], 5),
+        restores=True,
+        progress=_progress(there, len(left)),
+    )
+
+
+def _resume(step: str, plan: Plan, there: Pairs, journal: Mapping[str, JournalEntry]) -> StepReport | None:
+    id_ = f"{step}/{RESUME}"
+    left = [o for o, now in _held(plan, there) if now.hindrance is None and not due(o, now)]
+    if not left:
+        return None
+    return StepReport(
+        StepState.ACT,
+        f"taking the pause off the owners of {len(left)} topics",
+        intent=ResumeObjects(id_, tuple(map(as_object, left))),
+        target=some([named(o) for o in left], 5),
+        observed=_seen(step, journal, EDIT),
+        restores=True,
+        progress=_progress(there, len(left)),
+    )
+
+
+def _content(step: str, there: Pairs, journal: Mapping[str, JournalEntry]) -> StepReport:
+    seen = (*_seen(step, journal, EDIT), *_seen(step, journal, RESUME))
+    waits = [wait for owned, now in there if (wait := _lacks(owned, now, resumed=_off(step, journal)))]
+    progress = _progress(there, len(waits))
+    if waits:
+        message = "; ".join(waits[:5])
+        return StepReport(StepState.WAIT, message, observed=seen, restores=True, progress=progress)
+    message = f"the owners of {len(there)} topics say what is so, and act again"
+    return StepReport(StepState.REACHED, message, observed=seen, progress=progress)
+
+
+def _lacks(owned: OwnedTopic, now: TopicOwner, *, resumed: bool) -> str | None:
+    """What is still to come for one object."""
+    if (left := due(owned, now)) and by_hand(owned, now):
+        command = edit_command(owned.kind, owned.name, {e.name: e.after for e in left})
+        return f"waits for you{_because(owned, now)}: {command}"
+    if now.paused and not owned.paused and not resumed:
+        return f"waits for you{_because(owned, now)}: {resume_command(owned.kind, owned.name)}"
+    if now.paused or not now.acts or now.state is OwnerState.READY:
+        return None
+    if now.state is OwnerState.NOT_READY:
+        return f"{named(owned)} is not Ready: {now.message or 'no reason given'}"
+    return f"the operator of {named(owned)} has not acted on it yet"
+
+
+def _because(owned: OwnedTopic, now: TopicOwner) -> str:
+    why = why_a_person(now) or owned.reason
+    return f" ({why})" if why else ""
+
+
+def _off(step: str, journal: Mapping[str, JournalEntry]) -> bool:
+    return f"{step}/{RESUME}" in journal
+
+
+def _seen(step: str, journal: Mapping[str, JournalEntry], which: str) -> tuple[str, ...]:
+    id_ = f"{step}/{which}"
+    return (id_,) if id_ in journal else ()
+
+
+def _edits(left: Mapping[OwnedTopic, Sequence[object]]) -> Iterator[str]:
+    for owned in list(left)[:5]:
+        yield edit_command(owned.kind, owned.name, {e.name: e.after for e in owned.edits})
+
+
+def _progress(there: Pairs, left: int) -> Progress:
+    return Progress(done=len(there) - left, total=len(there), unit="topics")

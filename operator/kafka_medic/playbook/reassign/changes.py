@@ -1,0 +1,22 @@
+"""What people are shown of this room's part of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_medic.playbook.change import Change, Changes
+from kafka_medic.resources.durations import format_bytes
+from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves
+from kafka_medic.resources.vocabulary import ActionName
+
+
+def _moves(plan: Plan) -> Iterator[Change]:
+    for c in plan.part(ReplicaMoves).changes:
+        size = format_bytes(c.size_bytes) if c.size_bytes is not None else "size not known"
+        what, note = f"replicas of {c.topic}-{c.partition}", f"{size}, wave {c.wave}"
+        yield Change(what, str(list(c.replicas_before)), str(list(c.replicas)), note)
+
+
+CHANGES: Changes = {
+    ActionName.REASSIGN_PARTITIONS: _moves,
+}
