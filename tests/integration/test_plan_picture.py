@@ -30,5 +30,5 @@ def test_a_picture_is_drawn_where_it_is_asked_for_and_an_old_one_does_not_stay(t
     assert height > higher
     assert tuple(bytes.fromhex(AFTER[1:])) in shown
     assert tuple(bytes.fromhex(BEFORE[1:])) in shown
-    assert main(line) == 0
+    assert main([*line, "--overwrite"]) == 0
     assert not (tmp_path / "plan" / "report.png").exists()

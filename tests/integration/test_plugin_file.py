@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
+from tests.testbed.build import plugin_packages
 from tests.unit.cli.remediation.api_of_people import BASE, ApiOfPerson, proposed
 
 ROOT = Path(__file__).parents[2]
@@ -28,9 +29,14 @@ MOST_BYTES = 15_000_000
 LISTS = ("kafkaclusters", "remediations", "remediationapprovals", "playbooks", "planparts")
 
 
+def build(**variables: str) -> None:
+    env = os.environ | {"UV_CACHE_DIR": str(plugin_packages()), "UV_OFFLINE": "1", **variables}
+    subprocess.run([sys.executable, "-m", "plugin.build"], cwd=ROOT, check=True, timeout=540, env=env)
+
+
 @pytest.fixture(scope="module")
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    subprocess.run([sys.executable, "-m", "plugin.build"], cwd=ROOT, check=True, timeout=540)
+    build()
     assert FILE.stat().st_size <= MOST_BYTES
     return FILE
 
@@ -169,7 +175,5 @@ def test_without_a_home_it_runs_all_the_same(run: Run, tmp_path: Path) -> None:
 
 def test_the_same_sources_give_the_same_bytes(plugin: Path) -> None:
     before = hashlib.sha256(plugin.read_bytes()).digest()
-    subprocess.run(
-        [sys.executable, "-m", "plugin.build"], cwd=ROOT, check=True, timeout=540, env=os.environ | {"TZ": "X"}
-    )
+    build(TZ="X")
     assert hashlib.sha256(plugin.read_bytes()).digest() == before

@@ -316,7 +316,7 @@ def test_the_chart_can_be_upgraded_types_included(chart: None) -> None:
     assert first.returncode != 0
     assert "cannot be imported into the current release" in first.stderr
     helm(*own, "--take-ownership", "--force-conflicts")
-    kubectl("label", "crd", CRDS[0], "app.kubernetes.io/version=0")
+    kubectl("label", "--overwrite", "crd", CRDS[0], "app.kubernetes.io/version=0")
     changed = ("--force-conflicts", "--set", "crds.annotations.changed=here")
     helm(*own, *changed)
     found = json.loads(kubectl("get", "crd", CRDS[0], "-o", "json").stdout)["metadata"]

@@ -95,6 +95,7 @@ def _build() -> None:
     build.kafka("zookeeper")
     build.kafka("exporter")
     build.spark_connectors()
+    build.plugin_packages()
     if (java := preflight.java_home()) is not None:
         class_archives("kraft", java)
         class_archives("zookeeper", java)

@@ -171,6 +171,17 @@ def spark_connectors() -> Path:
     return _jars("spark-connectors", "1", SOURCES / "spark" / "pom.xml", "Spark's connectors")
 
 
+def plugin_packages() -> Path:
+    """A cache of uv with every package that the one-file plugin holds, of each platform: its tests have no network."""
+
+    def build(folder: Path, log: Path) -> None:
+        line = [sys.executable, "-m", "plugin.build"]
+        run_logged("the plugin's packages", line, log, cwd=REPOSITORY, environment={"UV_CACHE_DIR": str(folder)})
+
+    key = digest(REPOSITORY / "locks" / "plugin.txt", REPOSITORY / "plugin" / "build.py")
+    return ensure("plugin-packages", "1", key, "the plugin's packages", build)
+
+
 def strimzi_kafka() -> Path:
     """The jars of the Kafka that Strimzi's image runs."""
     return _jars("kafka-strimzi", "1", SOURCES / "strimzi" / "pom.xml", "Kafka (for Strimzi)")
