@@ -13,7 +13,7 @@ from kafka_medic.clients.ports import BrokerView, Connection, PartitionState
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.e2e.conftest import Case, at_the_same_time
 from tests.incident import operator, records
-from tests.testbed import KafkaDeployment, faults, get, wait_for
+from tests.testbed import KafkaDeployment, faults, wait_for
 from tests.testbed.kafka_settings import CONTROLLER_PORT
 
 
@@ -66,14 +66,11 @@ def torn_and_mended(steady: KafkaDeployment) -> None:
     assert operator.approve(run, "alice").returncode == 0
     name = run["metadata"]["name"]
 
-    def ended() -> bool:
-        phase = operator.phase(get("remediations", name, namespace=namespace))
-        assert phase not in ("Failed", "Aborted", "Superseded"), phase
-        return phase == "Succeeded"
+    def going(run: operator.Object) -> None:
+        assert operator.phase(run) not in ("Failed", "Aborted", "Superseded"), run["status"]
 
     # By its name: the rescue topic, of two replicas, is worth a plan of its own.
-    wait_for(f"{name} in phase Succeeded", ended, 400)
-    done = get("remediations", name, namespace=namespace)
+    done = operator.wait_for_run(namespace, "Succeeded", 400, going, name=name)
     rescued = records.read_from(case.boot, plan["rescueTopic"], 0, 5, seconds=30)
     assert [value for _, value in rescued] == lost
     assert [value for _, value in records.read_from(case.boot, orders, 0, 10, seconds=30)] == kept

@@ -257,7 +257,7 @@ def wait_for_run(
     try:
         wait_for(f"a Remediation in phase {wanted}", reached, seconds)
     except Exception as problem:
-        state = found[-1].get("status", {}) if found else {}
+        state = {k: v for k, v in found[-1].get("status", {}).items() if k != "plan"} if found else {}
         raise AssertionError(f"no Remediation became {wanted}: {json.dumps(state)[:3000]}\n{logs()}") from problem
     return found[-1]
 
