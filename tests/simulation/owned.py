@@ -25,6 +25,7 @@ class Owned(Evictions):
 
     late_settings: set[tuple[str, str, str]]
     anew: set[TopicPartition]
+    least: dict[TopicPartition, frozenset[int]]
     foreign: set[TopicPartition]
     widened: set[TopicPartition]
 
@@ -109,6 +110,10 @@ class Owned(Evictions):
         """The Topic Operator has changed something of a topic."""
         if ("TOPIC", topic, what) not in self.late_settings and not self._theirs(topic):
             self.blame(f"the Topic Operator undid {what} of {topic}")
+        if what == "replicas":  # by its owner's word, which a person let it carry out
+            for tp in self.least:
+                if tp.topic == topic:
+                    self.least[tp] = frozenset(self.kafka.partitions[tp].replicas)
 
     def no_pause_outlives_its_run(self) -> None:
         found = self.owners()

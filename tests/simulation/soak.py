@@ -91,7 +91,11 @@ def _chunk(seeds: range) -> tuple[int, int, int, float, list[tuple[int, str, str
     failed = []
     for seed in seeds:
         schedule = schedules.of_seed(seed)
-        outcome = schedules.run(schedule)
+        try:
+            outcome = schedules.run(schedule)
+        except Exception as problem:  # noqa: BLE001 - the other seeds run all the same
+            failed.append((seed, f"raised {problem!r}", json.dumps(schedule.plain())))
+            continue
         reconciles, events, effects = (
             reconciles + outcome.reconciles,
             events + outcome.events,

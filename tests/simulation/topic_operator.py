@@ -88,7 +88,7 @@ class SimTopicOperator:
         """`checkReplicasChanges`: a topic whose partitions differ among themselves is left alone."""
         parts = {tp: p for tp, p in self.kafka.partitions.items() if tp.topic == topic}
         counts = {len(p.replicas) for p in parts.values()}
-        moving = set(self.kafka.reassignments()) & parts.keys()
+        moving = any(p.adding or p.removing for p in parts.values())
         if wanted is None or len(counts) != 1 or counts == {wanted}:
             return {"type": "Ready", "status": "True"}
         if self.cruise_control and not moving:
