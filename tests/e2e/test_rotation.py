@@ -87,7 +87,7 @@ def test_a_client_certificate_for_brokers_and_ensemble(
 ) -> None:
     case = zookeeper_case
     operator.may_read_secrets(case.namespace)
-    tls = {"caSecretRef": trust(case, credentials.ca), "certSecretRef": show(case, credentials.client)}
+    tls = {"caSecretRef": trust(case, credentials.ca), "certSecretRef": show(case, credentials.stranger)}
     case.watch(
         bootstrapServers=secured.bootstrap(case.kafka, "MUTUAL"),
         security={"protocol": "SSL", "tls": tls},
@@ -99,12 +99,18 @@ def test_a_client_certificate_for_brokers_and_ensemble(
         found: int | None = status.get("brokers", {}).get("registered")
         return found
 
+    def refused() -> bool:
+        return "CertificateNotTrustedYet" in {reason for reason, _ in case.events()}
+
     try:
+        case.condition("Reachable", "False", "ClientCertificateRefused")
+        show(case, credentials.client)
         case.condition("Reachable", "True")
         wait_for("the ensemble's word on three brokers", lambda: registered() == 3, 30)
         show(case, credentials.stranger)
-        case.condition("Reachable", "False", "ClientCertificateRefused")
+        wait_for("the brokers' refusal", refused, 60)
         wait_for("nothing known of the ensemble", lambda: registered() is None, 30)
+        case.condition("Reachable", "True")  # the certificate before is shown
         show(case, credentials.renewed)
         case.condition("Reachable", "True")
         wait_for("the ensemble's word on three brokers", lambda: registered() == 3, 30)

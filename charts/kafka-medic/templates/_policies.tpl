@@ -205,6 +205,9 @@ rights:
       expression: "request.resource.resource == 'kafkatopics' ? object.?spec.orValue({}) : {}"
     - name: oldTopic
       expression: "request.resource.resource == 'kafkatopics' ? oldObject.?spec.orValue({}) : {}"
+    # people write it as a number or as a string
+    - name: minimum
+      expression: "variables.topic.?config[?'min.insync.replicas'].orValue(1)"
   validations:
     - expression: >-
         request.resource.resource != 'leases' || object.metadata.name.startsWith('kafka-medic-')
@@ -276,7 +279,7 @@ rights:
     - expression: >-
         request.resource.resource != 'kafkatopics'
         || int(variables.topic.?replicas.orValue(0)) >= int(variables.oldTopic.?replicas.orValue(0))
-        && string(variables.topic.?config[?'min.insync.replicas'].orValue(1)).matches('^[1-9][0-9]?$')
+        && (type(variables.minimum) == string ? variables.minimum : string(variables.minimum)).matches('^[1-9][0-9]?$')
       message: the operator may not lower spec.replicas of a KafkaTopic, nor set min.insync.replicas to anything but a small number
       reason: Forbidden
 # Who may ask for which playbook, with which parameters: the verb use on playbooks, and on playbooks/PARAMETER.

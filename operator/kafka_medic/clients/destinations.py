@@ -100,6 +100,10 @@ class Destinations:
             raise ReadFailed(FailureKind.DESTINATION, f"{at}: {what}, never a destination; correct the address")
 
 
+def is_address(host: str) -> bool:
+    return _ip(host) is not None
+
+
 def _ip(text: str) -> IpAddress | None:
     """IPv4 also where it is written as IPv6."""
     try:

@@ -133,8 +133,8 @@ class KafkaAdmin:
         bootstrap = [_address(server) for server in self._connection.bootstrap_servers.split(",")]
         link = self._link
         if link.bounds is not None:
-            # Where the brokers last were permitted to be, and where Kubernetes says that their Pods are.
-            link.bounds.pods.update(host for given in brokers.values() for host, _ in given)
+            # Addresses that were permitted before, and those of Pods. A name is bounded when it is resolved.
+            link.bounds.permit(host for given in brokers.values() for host, _ in given)
 
         async def look_for(client: Any, broker: int, addresses: Sequence[Address]) -> BrokerView:
             node = await kafka_discovery.find(client, broker, addresses)

@@ -6,24 +6,28 @@ scheme stands for bounds, and no proxy.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from kafka import errors
 from kafka.net.inet import KafkaNetSocket
 
-from kafka_medic.clients.destinations import Destinations
+from kafka_medic.clients.destinations import Destinations, is_address
 from kafka_medic.clients.failures import ReadFailed
 
 SCHEME = "kafka-medic"
 
 
 class Bounds:
-    """Of one client. `pods`: addresses besides, which Kubernetes told."""
+    """Of one client. `addresses`: those that are permitted besides; never names."""
 
     def __init__(self, destinations: Destinations) -> None:
         self.destinations = destinations
-        self.pods: set[str] = set()
+        self.addresses: set[str] = set()
+
+    def permit(self, hosts: Iterable[str]) -> None:
+        self.addresses.update(host for host in hosts if is_address(host))
 
     @property
     def url(self) -> str:
@@ -48,7 +52,7 @@ class _Bounded(KafkaNetSocket):  # type: ignore[misc]
             raise errors.KafkaConnectionError("the client is closed")
         destinations = self._bounds.destinations
         try:
-            if host in self._bounds.pods:
+            if host in self._bounds.addresses:
                 destinations.address(host)
                 return super().dns_lookup(host, port, raise_error)
             return destinations.server(host, port)

@@ -17,7 +17,7 @@ from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.kafka_admin import KafkaAdmin
 from kafka_medic.clients.oauth import TokenSource
-from kafka_medic.clients.ports import Connection, EnsembleConnection, OAuthClient
+from kafka_medic.clients.ports import BrokerView, Connection, EnsembleConnection, OAuthClient
 from kafka_medic.clients.zookeeper import ZooKeeper
 from tests.unit.clients.wire_brokers import WireBroker
 
@@ -211,6 +211,33 @@ def test_kafka_python_connects_to_no_broker_out_of_bounds_by_itself() -> None:
     finally:
         admin.close()
         broker.close()
+
+
+def test_a_broker_that_was_away_is_read_at_its_name_then_and_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it last was is a name, which is bounded as every name is."""
+    resolve = socket.getaddrinfo
+
+    def resolved(host: str, *args: Any, **kwargs: Any) -> Any:
+        return resolve("127.0.0.14" if host == "kafka-2.payments.svc" else host, *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    one, two = WireBroker(1, "127.0.0.13"), WireBroker(2, "127.0.0.14")
+    one.peers = [(1, one.ip, one.port)]
+    two.peers = [(1, one.ip, one.port), (2, "kafka-2.payments.svc", two.port)]
+    admin = KafkaAdmin(Connection(f"{one.ip}:{one.port}", timeout_seconds=2.0, destinations=LOCAL))
+    try:
+        admin.members()
+        away = admin.unnamed_views({2: [("kafka-2.payments.svc", two.port)], 3: [("kafka.orders.svc", two.port)]})
+        assert isinstance(away[2], BrokerView), away[2]
+        assert isinstance(away[3], ReadFailed)
+        one.peers = two.peers
+        admin.members()
+        back = admin.views([2])[2]
+        assert isinstance(back, BrokerView), back
+    finally:
+        admin.close()
+        one.close()
+        two.close()
 
 
 def test_an_honest_broker_is_read_within_bounds() -> None:
