@@ -260,6 +260,11 @@ def _play(stage: Stage, schedule: Schedule) -> None:
         if stage.reconciles > calm + CALM_RECONCILES * schedule.operators:
             if stage.beyond_cure():
                 return
+            if stage.waits_for_the_owner():
+                stage.later(0.0, "fault", "rejected")
+                calm = stage.reconciles
+                stage.oracle.by_people.clear()
+                continue
             stage.oracle.blame("nothing is wrong any more, and a run does not end")
         if stage.reconciles > calm + IDLE_RECONCILES * schedule.operators and stage.ended():
             return  # what there was to do went by itself, or a person does not want it done
