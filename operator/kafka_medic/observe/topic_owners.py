@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from kafka_medic.clients.failures import FailureKind, ReadFailed
@@ -24,6 +25,7 @@ GIT_MANAGERS = {
     "helm-controller": "Flux",
 }
 """And the field managers under which they apply it."""
+NUMBER = re.compile("[0-9]{1,9}")
 FORBIDDEN = 403
 NOT_GRANTED = "the chart does not let kafka-medic edit KafkaTopics (strimzi.topics: edit)"
 
@@ -111,6 +113,5 @@ def _kept_by(meta: Object) -> str | None:
 
 
 def _number(value: object) -> int | None:
-    """Settings may be numbers or strings."""
-    text = str(value)
-    return int(text) if text.isdigit() else None
+    """Settings may be numbers or strings. None for what is no number of Kafka's, whoever wrote it."""
+    return int(found[0]) if (found := NUMBER.fullmatch(str(value))) else None
