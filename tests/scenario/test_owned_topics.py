@@ -254,6 +254,33 @@ def test_an_aborted_run_leaves_no_pause_and_no_owner_that_takes_replicas_away(st
     assert not any(setting(world, name) for name in THROTTLES)
 
 
+@pytest.mark.parametrize("value", [" 1", "none", "²"])
+def test_a_setting_that_somebody_adds_meanwhile_in_other_words_keeps_no_pause(value):
+    world = strimzi()
+    stored_spec = world.api.objects[kafka_topic(world, "orders")]["spec"]
+    del world.kafka.dynamic["TOPIC", "orders", MIN_ISR], stored_spec["config"][MIN_ISR]
+    world.kafka.dynamic["BROKER", "", MIN_ISR] = "1"
+    run = approved(world)
+    world.until(lambda: raising(world).status.current_step == "add-replicas", 100)
+    as_person(world, config={MIN_ISR: value})
+    world.until(lambda: raising(world).status.current_step == "return-to-owners", 100)
+    world.step(15)
+    world.approve(run, decision="Reject")
+    world.until(lambda: raising(world).status.finished_at is not None, 60)
+    assert not paused(world)
+    assert stored(world)["spec"]["config"][MIN_ISR] == value
+
+
+def test_an_owner_whose_setting_is_no_number_is_left_out_with_why():
+    world = strimzi("orders", "payments")
+    world.api.touch(f"{TOPICS}/orders")["spec"]["config"] = {MIN_ISR: " 1"}
+    world.kafka.dynamic["TOPIC", "orders", MIN_ISR] = "1"
+    topic_operator(world).down = True
+    plan = world.until_phase("AwaitingApproval").status.plan
+    assert plan is not None
+    assert "since min.insync.replicas of their owner's object is no number: orders" in plan.summary
+
+
 def test_what_was_undone_before_the_end_is_no_success_and_counts_for_the_breaker():
     world = strimzi("orders")
     approved(world)

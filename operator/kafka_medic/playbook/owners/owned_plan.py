@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.owner_commands import REPLICAS, edit_command, pause_command
 from kafka_medic.cluster.owners import acting_owners, owners_by_topic
 from kafka_medic.cluster.snapshot import Snapshot, TopicOwner
@@ -56,6 +57,8 @@ def divided(request: PlanRequest, topics: Collection[str]) -> Division | Refusal
             left[topic] = owner, "since their owner would change them back, and the playbook does not pause owners"
         elif owner.changing:
             left[topic] = owner, "since their owner's operator is changing their replicas"
+        elif owner.min_isr is None and owner.min_isr_text is not None:
+            left[topic] = owner, f"since {MIN_ISR} of their owner's object is no number"
         elif owner.uid is None:
             left[topic] = owner, "since the uid of their owner's object is not known"
     # People need time: what needs none is not held up by them.
