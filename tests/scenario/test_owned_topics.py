@@ -294,6 +294,34 @@ def test_what_was_undone_before_the_end_is_no_success_and_counts_for_the_breaker
     assert not paused(world)
 
 
+def test_a_topic_that_two_objects_describe_is_left_out_with_both_named():
+    world = strimzi("orders", "payments")
+    kafka_topic(world, "orders-too", topic="orders")
+    plan = world.until_phase("AwaitingApproval").status.plan
+    assert plan is not None
+    assert "orders" not in {c["topic"] for c in plan.to_kubernetes()["changes"]}
+    assert "since 2 objects describe it (KafkaTopic orders, KafkaTopic orders-too)" in plan.summary
+
+
+def test_an_object_that_asks_for_more_than_the_plan_is_not_lowered():
+    world = strimzi("orders")
+    as_person(world, config={MIN_ISR: 3})
+    approved(world)
+    world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=100)
+    assert stored(world)["spec"]["replicas"] == 3
+    assert stored(world)["spec"]["config"] == {MIN_ISR: 3}
+
+
+def test_a_pause_that_a_person_sets_after_the_approval_is_not_the_runs_to_take_off():
+    world = strimzi("orders", "payments")
+    approved(world)
+    as_person(world, "payments")
+    for _ in range(6):
+        world.step(15)
+    assert "was paused by somebody since" in str(raising(world).status.conditions)
+    assert raising(world).status.phase == "AwaitingApproval"
+
+
 def test_an_operator_of_topics_that_is_down_is_waited_for():
     world = strimzi("orders", topic_operator={})
     run = approved(world)

@@ -197,6 +197,12 @@ def test_a_pause_of_ours_that_may_not_be_taken_off_is_waited_for():
     assert "kubectl annotate kafkatopic payments strimzi.io/pause-reconciliation-" in report.message
 
 
+def test_the_first_try_saves_every_pause_that_a_later_one_may_set():
+    report = pause_step.assess("p", two(), {}, both(SAYS, PAUSED))
+    assert report.intent == PauseObjects("p/pause", (OBJECT,))
+    assert set(report.saved) == {"OWNER/KafkaTopic/orders/pause", "OWNER/KafkaTopic/payments/pause"}
+
+
 def test_a_pause_that_may_still_come_is_waited_for_beside_one_that_is_off():
     sent = of_two("p/pause", IntentState.INTENDED, ago=5.0)
     off = entry("p/resume", IntentState.INTENDED, ago=1.0)

@@ -49,6 +49,7 @@ def drift(plan: Plan, snapshot: Snapshot) -> str | None:
     """What is not as the plan saw it; None also where it is not known."""
     if acting_owners(snapshot) is None:
         return None
+    mine = ours(plan)
     for owned, now in objects(plan, snapshot):
         if now is None:
             return f"{named(owned)} is gone, or another one by now"
@@ -56,6 +57,8 @@ def drift(plan: Plan, snapshot: Snapshot) -> str | None:
             return f"{named(owned)} says something else of {some(other)} by now"
         if owned.paused and now.acts:
             return f"{named(owned)} is not paused any more"
+        if owned in mine and now.paused:
+            return f"{named(owned)} was paused by somebody since, whose pause is not to be taken off"
         if (owned.by is EditedBy.PERSON) is (why_a_person(now) is None):
             return f"who may edit {named(owned)} has changed"
     return None
@@ -89,7 +92,8 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
             f"pausing the owners of {len(to_do)} topics",
             intent=PauseObjects(id_, tuple(map(as_object, to_do))),
             target=some([named(o) for o in to_do], 5),
-            saved=dict.fromkeys(map(saved_name, to_do)),
+            # All that it may ever pause: a later try keeps the first one's entry.
+            saved=dict.fromkeys(saved_name(o) for o, now in there if o in mine and not by_hand(o, now)),
             progress=progress,
         )
     if commands := [_pause_it(owned, now) for owned, now in acting]:
