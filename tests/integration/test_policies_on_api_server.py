@@ -89,8 +89,8 @@ def named(about: str) -> str:
 
 NOWHERE = {"matchLabels": {"none": "none"}}
 RULE = {"apiGroups": ["kafkamedic.dev"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["remediations"]}
-EMPTY = [{"name": name, "expression": "{}"} for name in ("annotations", "oldAnnotations", "topic", "oldTopic")]
-EMPTY.append({"name": "minimum", "expression": "dyn(1)"})
+NAMES = ("annotations", "oldAnnotations", "topic", "oldTopic", "least", "oldLeast")
+EMPTY = [{"name": name, "expression": "dyn({})"} for name in NAMES]
 NARROWED: list[tuple[str, str, Object, str]] = [
     (POLICY, "approvals", {"validations": [{"expression": "true"}]}, "spec.validations"),
     (POLICY, "remediations", {"matchConditions": [{"name": "never", "expression": "false"}]}, "spec.matchConditions"),

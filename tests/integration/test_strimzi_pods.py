@@ -372,6 +372,19 @@ def test_nothing_else_of_a_kafkatopic_can_be_changed(api: KubernetesApi, pod: st
     api.merge(path, {"spec": {"replicas": 4, "config": {MIN_ISR: "3"}}})
 
 
+@pytest.mark.parametrize("value", ["2", "none", " 1", 100, {"a": 1}])
+def test_the_pause_goes_on_and_off_whatever_the_owner_has_written(api: KubernetesApi, pod: str, value: object) -> None:
+    owner, topics = kafka_topic("worded", config={MIN_ISR: value}), KafkaTopics(api, NAMESPACE)
+    topics.pause(owner)
+    assert topic_object("worded")["metadata"]["annotations"]["strimzi.io/pause-reconciliation"] == "true"
+    topics.resume(owner)
+    assert "strimzi.io/pause-reconciliation" not in topic_object("worded")["metadata"].get("annotations", {})
+    with pytest.raises(ApiFailure, match=r"nor set min\.insync\.replicas"):
+        api.merge(
+            f"/apis/{KAFKA_GROUP}/v1beta2/namespaces/{NAMESPACE}/kafkatopics/worded", {"spec": {"config": {MIN_ISR: 0}}}
+        )
+
+
 def test_topics_of_other_operators_are_read_and_never_edited(api: KubernetesApi, pod: str) -> None:
     meta = {"name": "orders", "namespace": NAMESPACE}
     specs = ({"name": "Orders", "clusterRef": {"name": "kafka"}, "config": {MIN_ISR: "1"}}, {"configs": {MIN_ISR: "1"}})

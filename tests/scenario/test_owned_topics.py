@@ -254,6 +254,33 @@ def test_an_aborted_run_leaves_no_pause_and_no_owner_that_takes_replicas_away(st
     assert not any(setting(world, name) for name in THROTTLES)
 
 
+@pytest.mark.parametrize("value", [" 1", "none", "²"])
+def test_a_setting_that_somebody_adds_meanwhile_in_other_words_keeps_no_pause(value):
+    world = strimzi()
+    stored_spec = world.api.objects[kafka_topic(world, "orders")]["spec"]
+    del world.kafka.dynamic["TOPIC", "orders", MIN_ISR], stored_spec["config"][MIN_ISR]
+    world.kafka.dynamic["BROKER", "", MIN_ISR] = "1"
+    run = approved(world)
+    world.until(lambda: raising(world).status.current_step == "add-replicas", 100)
+    as_person(world, config={MIN_ISR: value})
+    world.until(lambda: raising(world).status.current_step == "return-to-owners", 100)
+    world.step(15)
+    world.approve(run, decision="Reject")
+    world.until(lambda: raising(world).status.finished_at is not None, 60)
+    assert not paused(world)
+    assert stored(world)["spec"]["config"][MIN_ISR] == value
+
+
+def test_an_owner_whose_setting_is_no_number_is_left_out_with_why():
+    world = strimzi("orders", "payments")
+    world.api.touch(f"{TOPICS}/orders")["spec"]["config"] = {MIN_ISR: " 1"}
+    world.kafka.dynamic["TOPIC", "orders", MIN_ISR] = "1"
+    topic_operator(world).down = True
+    plan = world.until_phase("AwaitingApproval").status.plan
+    assert plan is not None
+    assert "since min.insync.replicas of their owner's object is no number: orders" in plan.summary
+
+
 def test_what_was_undone_before_the_end_is_no_success_and_counts_for_the_breaker():
     world = strimzi("orders")
     approved(world)
@@ -265,6 +292,34 @@ def test_what_was_undone_before_the_end_is_no_success_and_counts_for_the_breaker
     assert run.status.phase == "Failed"
     assert "what the run has done was undone" in run.status.message
     assert not paused(world)
+
+
+def test_a_topic_that_two_objects_describe_is_left_out_with_both_named():
+    world = strimzi("orders", "payments")
+    kafka_topic(world, "orders-too", topic="orders")
+    plan = world.until_phase("AwaitingApproval").status.plan
+    assert plan is not None
+    assert "orders" not in {c["topic"] for c in plan.to_kubernetes()["changes"]}
+    assert "since 2 objects describe it (KafkaTopic orders, KafkaTopic orders-too)" in plan.summary
+
+
+def test_an_object_that_asks_for_more_than_the_plan_is_not_lowered():
+    world = strimzi("orders")
+    as_person(world, config={MIN_ISR: 3})
+    approved(world)
+    world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=100)
+    assert stored(world)["spec"]["replicas"] == 3
+    assert stored(world)["spec"]["config"] == {MIN_ISR: 3}
+
+
+def test_a_pause_that_a_person_sets_after_the_approval_is_not_the_runs_to_take_off():
+    world = strimzi("orders", "payments")
+    approved(world)
+    as_person(world, "payments")
+    for _ in range(6):
+        world.step(15)
+    assert "was paused by somebody since" in str(raising(world).status.conditions)
+    assert raising(world).status.phase == "AwaitingApproval"
 
 
 def test_an_operator_of_topics_that_is_down_is_waited_for():

@@ -205,9 +205,11 @@ rights:
       expression: "request.resource.resource == 'kafkatopics' ? object.?spec.orValue({}) : {}"
     - name: oldTopic
       expression: "request.resource.resource == 'kafkatopics' ? oldObject.?spec.orValue({}) : {}"
-    # people write it as a number or as a string
-    - name: minimum
-      expression: "variables.topic.?config[?'min.insync.replicas'].orValue(1)"
+    # as it is, a number or not: who owns the object may write anything, and the pause has to come off all the same
+    - name: least
+      expression: variables.topic.?config[?'min.insync.replicas'].orValue(dyn(1))
+    - name: oldLeast
+      expression: variables.oldTopic.?config[?'min.insync.replicas'].orValue(dyn(1))
   validations:
     - expression: >-
         request.resource.resource != 'leases' || object.metadata.name.startsWith('kafka-medic-')
@@ -279,7 +281,9 @@ rights:
     - expression: >-
         request.resource.resource != 'kafkatopics'
         || int(variables.topic.?replicas.orValue(0)) >= int(variables.oldTopic.?replicas.orValue(0))
-        && (type(variables.minimum) == string ? variables.minimum : string(variables.minimum)).matches('^[1-9][0-9]?$')
+        && (variables.least == variables.oldLeast
+        || type(variables.least) == int && variables.least >= 1 && variables.least <= 99
+        || type(variables.least) == string && variables.least.matches('^[1-9][0-9]?$'))
       message: the operator may not lower spec.replicas of a KafkaTopic, nor set min.insync.replicas to anything but a small number
       reason: Forbidden
 # Who may ask for which playbook, with which parameters: the verb use on playbooks, and on playbooks/PARAMETER.

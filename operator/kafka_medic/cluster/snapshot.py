@@ -321,7 +321,8 @@ class OwnerState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class TopicOwner:
     """An object of somebody else's operator that describes a topic: a KafkaTopic of Strimzi's. factor, min_isr: what it
-    says, None where it says nothing. acts: whether its operator puts the topic back to that; not while it is paused.
+    says, None where it says nothing or no number. min_isr_text: what it says, where that is another text than the
+    number's. acts: whether its operator puts the topic back to that; not while it is paused.
     kept_by: who puts the object itself back to what Git has. uid: of the object. paused: whether the object asks its
     operator to leave the topic alone. state: what its operator last said of the object as it is now; None where it has
     not yet said anything of it. message: why it is not ready. changing: whether its operator is changing the number of
@@ -333,6 +334,7 @@ class TopicOwner:
     acts: bool
     factor: int | None = None
     min_isr: int | None = None
+    min_isr_text: str | None = None
     kept_by: str | None = None
     uid: str | None = None
     paused: bool = False

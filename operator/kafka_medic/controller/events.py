@@ -62,7 +62,8 @@ def finding_notes(
 
 
 def _begun(finding: Finding, restarting: Mapping[int, str]) -> Note:
-    ids = [int(number) for _, _, number in (name.rpartition("-") for name in finding.affected) if number.isdigit()]
+    ends = (name.rpartition("-")[2] for name in finding.affected)  # clients choose the names of groups
+    ids = [int(number) for number in ends if number.isdecimal() and len(number) < 10]
     whole = len(ids) == len(finding.affected) == (finding.counted or len(ids))
     if finding.type in OF_A_RESTART and ids and whole and restarting.keys() >= set(ids):
         return "Normal", finding.type, f"{finding.message}; {restarting[ids[0]]} is restarting it"

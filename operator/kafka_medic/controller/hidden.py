@@ -20,7 +20,7 @@ def _hidden(old: FindingStatus, snapshot: Snapshot) -> Iterator[str]:
     match old.type:
         case "LogDirFailed" | "DiskFilling":
             broker = old.id.rpartition("/broker-")[2]
-            if broker.isdigit() and (why := log_dirs_unread(snapshot, int(broker))):
+            if broker.isdecimal() and (why := log_dirs_unread(snapshot, int(broker))):
                 yield f"log directories of broker {broker}: {why}"
         case "OffsetBeyondLogEnd" | "ClientStalled":
             for group in old.affected[:1]:
@@ -45,5 +45,5 @@ def _settings(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 def _rows(names: Sequence[str], snapshot: Snapshot) -> Iterator[PartitionRow]:
     parts = (name.rpartition("-") for name in names)
-    wanted = {TopicPartition(topic, int(number)) for topic, _, number in parts if topic and number.isdigit()}
+    wanted = {TopicPartition(topic, int(number)) for topic, _, number in parts if topic and number.isdecimal()}
     return snapshot.rows(wanted) if wanted else iter(())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, Object
-from kafka_medic.cluster.min_isr import MIN_ISR
+from kafka_medic.cluster.min_isr import MIN_ISR, whole
 from kafka_medic.cluster.snapshot import TopicOwner
 from kafka_medic.observe.owner_kinds import KINDS, STRIMZI, OwnerKind
 
@@ -24,6 +24,7 @@ GIT_MANAGERS = {
     "helm-controller": "Flux",
 }
 """And the field managers under which they apply it."""
+SHOWN = 64
 FORBIDDEN = 403
 NOT_GRANTED = "the chart does not let kafka-medic edit KafkaTopics (strimzi.topics: edit)"
 
@@ -86,13 +87,15 @@ def _owner(found: Object, kind: OwnerKind, hindrance: str | None) -> TopicOwner:
     notes = meta.get("annotations") or {}
     paused, managed = kind.paused(notes), kind.managed(notes)
     state, message = kind.state(found)
+    least = (spec.get(kind.settings) or {}).get(MIN_ISR)
     return TopicOwner(
         topic=spec.get(kind.topic) or meta["name"],
         kind=kind.name,
         name=meta["name"],
         acts=managed and not paused,
         factor=_number(spec.get(kind.replicas)) if kind.replicas else None,
-        min_isr=_number((spec.get(kind.settings) or {}).get(MIN_ISR)),
+        min_isr=_number(least),
+        min_isr_text=_other_text(least),
         kept_by=_kept_by(meta),
         uid=meta.get("uid"),
         paused=managed and paused,
@@ -111,6 +114,11 @@ def _kept_by(meta: Object) -> str | None:
 
 
 def _number(value: object) -> int | None:
-    """Settings may be numbers or strings."""
+    """Settings may be numbers or strings. None for what is no number, whoever wrote it."""
+    return whole(str(value))
+
+
+def _other_text(value: object) -> str | None:
+    """What is there, where that is another text than its number's, so that a compare-and-set can name it."""
     text = str(value)
-    return int(text) if text.isdigit() else None
+    return None if value is None or text == str(whole(text)) else text[:SHOWN]

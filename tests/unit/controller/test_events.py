@@ -44,6 +44,12 @@ def test_that_a_broker_is_away_which_a_run_restarts_wakes_nobody():
     assert finding_notes((), [cut], run)[0][0] == "Warning"
 
 
+def test_a_name_that_only_looks_as_if_it_ended_in_a_number_is_announced():
+    named = replace(finding("ClientStalled"), affected=("orders-²", "orders-" + "9" * 5000))
+    assert kinds(finding_notes((), [named])) == ["ClientStalled"]
+    assert kinds(finding_notes((), [replace(named, type="QuorumDegraded")])) == ["QuorumDegraded"]
+
+
 def test_more_than_status_holds_is_announced_once():
     found = many(MAX_FINDINGS + 10)
     assert len(finding_notes((), found)) == MAX_FINDINGS

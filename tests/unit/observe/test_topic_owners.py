@@ -57,6 +57,22 @@ def test_a_kafkatopic_of_strimzis(found, acts, paused, state):
     assert (owner.factor, owner.min_isr, owner.uid) == (3, 2, "u")
 
 
+@pytest.mark.parametrize("value", ["²", "9" * 5000, "٣", " 2", "2.5", True, {"a": 1}, [2]])
+def test_a_value_that_is_no_number_is_none_and_hides_no_other_object(value):
+    found = strimzi(READY)
+    found["spec"]["config"]["min.insync.replicas"] = value
+    (owner,) = read(found)
+    assert (owner.factor, owner.min_isr, owner.min_isr_text) == (3, None, str(value)[:64])
+
+
+@pytest.mark.parametrize(("value", "text"), [(2, None), ("2", None), ("02", "02")])
+def test_a_number_in_other_digits_keeps_its_text(value, text):
+    found = strimzi(READY)
+    found["spec"]["config"]["min.insync.replicas"] = value
+    (owner,) = read(found)
+    assert (owner.min_isr, owner.min_isr_text) == (2, text)
+
+
 def test_why_it_is_not_ready_and_that_its_replicas_change():
     found = strimzi(NOT)
     found["status"]["replicasChange"] = {"state": "ongoing"}

@@ -67,3 +67,10 @@ def test_a_minimum_of_a_topic_that_is_gone_is_drift_and_is_not_asked_for_over_an
 def test_a_minimum_that_cannot_be_read_is_unknown():
     assert floors(seen(DONE, DONE, DONE, configs=None)).state is StepState.UNKNOWN
     assert floors(worlds.healthy(partitions=None)).state is StepState.UNKNOWN
+
+
+def test_a_minimum_that_somebody_raised_further_is_not_undone():
+    said = [
+        min_isr_step.undone(plan(configs=(SETTING,)), seen(DONE, DONE, DONE, settings={FLOOR: value})) for value in "123"
+    ]
+    assert [each is not None for each in said] == [True, False, False]

@@ -160,6 +160,67 @@ def test_a_run_that_is_given_up_gives_what_was_reached_before_the_pause_goes():
     assert (over.state, over.observed) == (StepState.REACHED, ("p/resume",))
 
 
+def two(*, by: str = "Operator") -> Plan:
+    """The plan with a second topic, payments."""
+    first = plan(by).part(OwnedTopics).each()[0]
+    second = first.model_copy(update={"topic": "payments", "name": "payments", "uid": "v"})
+    return plan(by).with_parts(OwnedTopics(owned_topics=(first, second)))
+
+
+def both(orders: TopicOwner, payments: TopicOwner) -> Snapshot:
+    payments = replace(payments, topic="payments", name="payments", uid="v")
+    return replace(seen(orders), owners=(orders, payments))
+
+
+def of_two(id_: str, state: IntentState = IntentState.DONE, *, ago: float = 600.0) -> JournalEntry:
+    names = ("OWNER/KafkaTopic/orders/pause", "OWNER/KafkaTopic/payments/pause")
+    saved = tuple(map(SavedValue.model_validate, ({"name": name} for name in names))) if id_ == "p/pause" else ()
+    return entry(id_, state, ago=ago).model_copy(update={"saved": saved})
+
+
+def test_a_pause_of_ours_is_owed_while_a_person_is_waited_for_beside_one_that_was_resumed():
+    off, held = replace(SAYS, **EDITED), replace(PAUSED, kept_by="Argo CD")
+    sent = (of_two("p/pause"), entry("r/edit"), entry("r/resume", IntentState.INTENDED))
+    report = return_step.assess("r", two(), journal(*sent), both(off, held))
+    assert report.state is StepState.WAIT
+    assert "r/resume" not in report.observed, "payments is still paused"
+    edited = replace(held, **EDITED)
+    report = return_step.assess("r", two(), journal(*sent), both(off, edited))
+    assert report.intent == ResumeObjects("r/resume", (OwnerObject("KafkaTopic", "payments", "v"),))
+
+
+def test_a_pause_of_ours_that_may_not_be_taken_off_is_waited_for():
+    off, held = replace(SAYS, **EDITED), replace(PAUSED, **EDITED, hindrance="no right")
+    sent = (of_two("p/pause"), entry("r/edit"), entry("r/resume", IntentState.INTENDED))
+    report = return_step.assess("r", two(), journal(*sent), both(off, held))
+    assert (report.state, "r/resume" in report.observed) == (StepState.WAIT, False)
+    assert "kubectl annotate kafkatopic payments strimzi.io/pause-reconciliation-" in report.message
+
+
+def test_the_first_try_saves_every_pause_that_a_later_one_may_set():
+    report = pause_step.assess("p", two(), {}, both(SAYS, PAUSED))
+    assert report.intent == PauseObjects("p/pause", (OBJECT,))
+    assert set(report.saved) == {"OWNER/KafkaTopic/orders/pause", "OWNER/KafkaTopic/payments/pause"}
+
+
+def test_a_pause_that_may_still_come_is_waited_for_beside_one_that_is_off():
+    sent = of_two("p/pause", IntentState.INTENDED, ago=5.0)
+    off = entry("p/resume", IntentState.INTENDED, ago=1.0)
+    reports = list(pause_step.undo("p", two(), journal(sent, off), both(SAYS, SAYS)))
+    assert reports[-1].state is StepState.WAIT, "the pause of payments may be on its way"
+
+
+def test_a_pause_of_ours_goes_from_the_very_object_though_it_names_another_topic_by_now():
+    report = undone(replace(PAUSED, topic="another"), entry("p/pause"))
+    assert report.intent == ResumeObjects("p/resume", (OBJECT,))
+
+
+def test_a_pause_of_ours_whose_object_is_not_seen_any_more_is_told():
+    (*_, last) = pause_step.undo("p", plan(), journal(entry("p/pause")), seen(None))
+    assert last.state is StepState.REACHED
+    assert "kubectl annotate kafkatopic orders strimzi.io/pause-reconciliation-" in last.message
+
+
 def test_a_pause_that_may_still_come_is_waited_for():
     sent = entry("p/pause", IntentState.INTENDED, ago=5.0)
     assert undone(SAYS, sent).state is StepState.WAIT

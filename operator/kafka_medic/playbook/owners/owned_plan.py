@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.owner_commands import REPLICAS, edit_command, pause_command
 from kafka_medic.cluster.owners import acting_owners, owners_by_topic
 from kafka_medic.cluster.snapshot import Snapshot, TopicOwner
@@ -49,13 +50,18 @@ def divided(request: PlanRequest, topics: Collection[str]) -> Division | Refusal
     if owners is None:
         return unread(request.snapshot)
     owned = {topic: owners[topic] for topic in sorted(topics) if topic in owners}
+    several = _described_twice(request.snapshot)
     hands_over = all(request.step(action) is not None for action in STEPS)
     left: dict[str, tuple[TopicOwner, str]] = {}
     for topic, owner in owned.items():
         if owner.acts and not hands_over:
             left[topic] = owner, "since their owner would change them back, and the playbook does not pause owners"
+        elif topic in several:
+            left[topic] = owner, f"since {len(several[topic])} objects describe it ({some(several[topic], 5)})"
         elif owner.changing:
             left[topic] = owner, "since their owner's operator is changing their replicas"
+        elif owner.min_isr is None and owner.min_isr_text is not None:
+            left[topic] = owner, f"since {MIN_ISR} of their owner's object is no number"
         elif owner.uid is None:
             left[topic] = owner, "since the uid of their owner's object is not known"
     # People need time: what needs none is not held up by them.
@@ -110,6 +116,15 @@ def unplanned_owner(plan: Plan, snapshot: Snapshot) -> str | None:
     return f"topics of the plan have an owner by now: {some(found, 5)}" if found else None
 
 
+def _described_twice(snapshot: Snapshot) -> Mapping[str, Sequence[str]]:
+    """By topic, the objects that would all change it: to pause one of them keeps nobody off."""
+    found: dict[str, list[str]] = {}
+    for owner in snapshot.owners or ():
+        if owner.acts or owner.paused:
+            found.setdefault(owner.topic, []).append(f"{owner.kind} {owner.name}")
+    return {topic: names for topic, names in found.items() if len(names) > 1}
+
+
 def _needs_people(owner: TopicOwner | None) -> bool:
     """Whether a person has something to do before the plan can run. For one that is paused already it is done."""
     return owner is not None and owner.acts and why_a_person(owner) is not None
@@ -135,6 +150,8 @@ def _edits(owner: TopicOwner, plan: Plan, replicas: int | None) -> Iterator[Owne
         yield OwnerEdit(name=REPLICAS, before=str(owner.factor), after=str(replicas))
     for change in plan.part(SettingChanges).config_changes:
         before = value_of(owner, change.name)
+        if change.name == MIN_ISR and owner.min_isr is not None and owner.min_isr >= int(change.after or 0):
+            continue  # it asks for as much, or for more
         if change.resource_name == owner.topic and change.after is not None and before != change.after:
             yield OwnerEdit(name=change.name, before=before, after=change.after)
 

@@ -17,6 +17,8 @@ from kafka_medic.resources.remediation_plan import EditedBy, OwnedTopic, OwnedTo
 
 def value_of(owner: TopicOwner, name: str) -> str | None:
     """What the object says; None for nothing."""
+    if name == MIN_ISR and owner.min_isr_text is not None:
+        return owner.min_isr_text
     value = {REPLICAS: owner.factor, MIN_ISR: owner.min_isr}.get(name)
     return None if value is None else str(value)
 

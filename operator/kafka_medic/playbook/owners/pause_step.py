@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kafka_medic.cluster.owner_commands import edit_command, pause_command, resume_command
-from kafka_medic.cluster.owners import acting_owners
+from kafka_medic.cluster.owners import acting_owners, owner_object
 from kafka_medic.cluster.snapshot import OwnerState, Snapshot, TopicOwner
 from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import EditObjects, PauseObjects, ResumeObjects
@@ -49,6 +49,7 @@ def drift(plan: Plan, snapshot: Snapshot) -> str | None:
     """What is not as the plan saw it; None also where it is not known."""
     if acting_owners(snapshot) is None:
         return None
+    mine = ours(plan)
     for owned, now in objects(plan, snapshot):
         if now is None:
             return f"{named(owned)} is gone, or another one by now"
@@ -56,6 +57,8 @@ def drift(plan: Plan, snapshot: Snapshot) -> str | None:
             return f"{named(owned)} says something else of {some(other)} by now"
         if owned.paused and now.acts:
             return f"{named(owned)} is not paused any more"
+        if owned in mine and now.paused:
+            return f"{named(owned)} was paused by somebody since, whose pause is not to be taken off"
         if (owned.by is EditedBy.PERSON) is (why_a_person(now) is None):
             return f"who may edit {named(owned)} has changed"
     return None
@@ -89,7 +92,8 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
             f"pausing the owners of {len(to_do)} topics",
             intent=PauseObjects(id_, tuple(map(as_object, to_do))),
             target=some([named(o) for o in to_do], 5),
-            saved=dict.fromkeys(map(saved_name, to_do)),
+            # All that it may ever pause: a later try keeps the first one's entry.
+            saved=dict.fromkeys(saved_name(o) for o, now in there if o in mine and not by_hand(o, now)),
             progress=progress,
         )
     if commands := [_pause_it(owned, now) for owned, now in acting]:
@@ -122,9 +126,12 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
     if acting_owners(snapshot) is None:
         yield StepReport(StepState.UNKNOWN, f"pauses are still to be taken off: {UNREAD}", restores=True)
         return
-    there = [(o, now) for o, now in objects(plan, snapshot) if now is not None and _set_by(paused, o) and now.paused]
+    mine = [(o, _very_object(o, snapshot)) for o in plan.part(OwnedTopics).each() if _set_by(paused, o)]
+    there = [(o, now) for o, now in mine if now is not None and now.paused]
     yield _edited(f"{step}/{EDIT}", there, journal, snapshot)
-    yield _resumed(f"{step}/{RESUME}", there, paused, journal, snapshot, to_people)
+    unseen = [f"{named(o)} is not seen any more" + _if_paused(o) for o, now in mine if now is None]
+    left = "; ".join(filter(None, (to_people, *unseen[:5])))
+    yield _resumed(f"{step}/{RESUME}", there, paused, journal, snapshot, left)
 
 
 def _edited(
@@ -133,7 +140,7 @@ def _edited(
     journal: Mapping[str, JournalEntry],
     snapshot: Snapshot,
 ) -> StepReport:
-    able = [(o, now) for o, now in there if not by_hand(o, now)]
+    able = [(o, now) for o, now in there if not by_hand(o, now) and now.topic == o.topic]
     reached = {o: tuple(e for e in due(o, now) if is_so(o, e, snapshot)) for o, now in able}
     edits = {as_object(o): {e.name: (e.before, e.after) for e in found} for o, found in reached.items() if found}
     sent = journal.get(id_)
@@ -169,10 +176,20 @@ def _resumed(
         message = f"the operator may not take its pause off any more ({there[0][1].hindrance}): {commands}"
         return StepReport(StepState.UNKNOWN, message, restores=True)
     off = journal.get(id_)
-    unseen = paused.state is not IntentState.DONE and off is None
+    unseen = paused.state is not IntentState.DONE
     if unseen and (snapshot.taken_at - paused.last_asked).total_seconds() < SENT_WITHIN + ON_ITS_WAY:
         return StepReport(StepState.WAIT, "what pauses the owners of topics may still be on its way", restores=True)
     return StepReport(StepState.REACHED, to_people, observed=() if off is None else (id_,))
+
+
+def _very_object(owned: OwnedTopic, snapshot: Snapshot) -> TopicOwner | None:
+    """What was paused is by its uid, also where it names another topic by now."""
+    now = owner_object(snapshot, owned.kind, owned.name)
+    return now if now is not None and now.uid == owned.uid else None
+
+
+def _if_paused(owned: OwnedTopic) -> str:
+    return f"; if it is there and paused: {resume_command(owned.kind, owned.name)}"
 
 
 def _set_by(paused: JournalEntry, owned: OwnedTopic) -> bool:

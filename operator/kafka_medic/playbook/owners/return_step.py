@@ -6,7 +6,7 @@ so. Afterwards its operator has to say that it is content, and Kafka has to be a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kafka_medic.cluster.owner_commands import edit_command, resume_command
 from kafka_medic.cluster.owners import acting_owners
@@ -33,7 +33,8 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     there = [(owned, now) for owned, now in found if now is not None]
     over = journal.get(f"{step}/{RESUME}")
     if over is not None and (over.state is IntentState.DONE or not _held(plan, there)):
-        return _content(step, there, journal)  # what is edited or paused from now on is so by somebody else's word
+        # What is edited or paused from now on is so by somebody else's word.
+        return _content(step, there, journal, frozenset(ours(plan)))
     due_now = _edit(f"{step}/{EDIT}", there, journal) or _resume(step, plan, there, journal)
     return due_now or _content(step, there, journal)
 
@@ -87,9 +88,15 @@ def _resume(step: str, plan: Plan, there: Pairs, journal: Mapping[str, JournalEn
     )
 
 
-def _content(step: str, there: Pairs, journal: Mapping[str, JournalEntry]) -> StepReport:
-    seen = (*_seen(step, journal, EDIT), *_seen(step, journal, RESUME))
-    waits = [wait for owned, now in there if (wait := _lacks(owned, now, resumed=_off(step, journal)))]
+def _content(
+    step: str,
+    there: Pairs,
+    journal: Mapping[str, JournalEntry],
+    resumed: Collection[OwnedTopic] | None = None,
+) -> StepReport:
+    """resumed: those whose pause was seen to be off; None while one that the run has paused still is."""
+    seen = (*_seen(step, journal, EDIT), *(() if resumed is None else _seen(step, journal, RESUME)))
+    waits = [wait for owned, now in there if (wait := _lacks(owned, now, resumed=owned in (resumed or ())))]
     progress = _progress(there, len(waits))
     if waits:
         message = "; ".join(waits[:5])
@@ -115,10 +122,6 @@ def _lacks(owned: OwnedTopic, now: TopicOwner, *, resumed: bool) -> str | None:
 def _because(owned: OwnedTopic, now: TopicOwner) -> str:
     why = why_a_person(now) or owned.reason
     return f" ({why})" if why else ""
-
-
-def _off(step: str, journal: Mapping[str, JournalEntry]) -> bool:
-    return f"{step}/{RESUME}" in journal
 
 
 def _seen(step: str, journal: Mapping[str, JournalEntry], which: str) -> tuple[str, ...]:

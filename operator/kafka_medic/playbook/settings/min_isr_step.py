@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_medic.cluster.elements import settings_unread
+from kafka_medic.cluster.min_isr import whole
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.effects import ChangeSettings, SettingKey, dynamic_value, settings_observed, topics_gone
@@ -122,10 +123,16 @@ def undone(plan: Plan, snapshot: Snapshot) -> str | None:
             continue
         present = dynamic_value(snapshot, (change.resource_type, change.resource_name, change.name))
         gone = topics_gone(snapshot, [(change.resource_type, change.resource_name, change.name)])
-        if present != change.after and not gone:
+        if present != change.after and not gone and not _more(present, change.after):
             now = present or "not set"
             return f"{change.name} of {change.resource_name} is {now} again; it was set to {change.after}"
     return None
+
+
+def _more(present: str | None, wanted: str | None) -> bool:
+    """Whether somebody has raised the minimum further, which undoes nothing."""
+    number, least = whole(present), whole(wanted)
+    return number is not None and least is not None and number > least
 
 
 def may_begin(plan: Plan, snapshot: Snapshot) -> Reason:
