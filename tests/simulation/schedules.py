@@ -255,15 +255,15 @@ def _play(stage: Stage, schedule: Schedule) -> None:
         stage.next()
     # Liveness: whatever was wrong is over. Every run gets to an end, if people do their part.
     stage.aimed.clear()
-    calm = stage.reconciles
+    calm, waits_for_people = stage.reconciles, True
     while not stage.quiet():
         if stage.reconciles > calm + CALM_RECONCILES * schedule.operators:
             if stage.beyond_cure():
                 return
-            if stage.waits_for_the_owner():
-                stage.later(0.0, "fault", "rejected")
-                calm = stage.reconciles
-                stage.oracle.by_people.clear()
+            if waits_for_people and (waiting := stage.waits_for_owners()):
+                for run in waiting:
+                    stage.approve(run, decision="Reject")
+                calm, waits_for_people = stage.reconciles, False
                 continue
             stage.oracle.blame("nothing is wrong any more, and a run does not end")
         if stage.reconciles > calm + IDLE_RECONCILES * schedule.operators and stage.ended():

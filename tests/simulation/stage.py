@@ -579,10 +579,12 @@ class Stage(Faults):
         parted = {tp for broker, tp in kafka.parted if broker in kafka.stale}
         return any(set(p.isr) <= kafka.stale.keys() or (tp in parted and p.leader in kafka.stale) for tp, p in unserved)
 
-    def waits_for_the_owner(self) -> bool:
-        """A run waits since somebody took its pause off: they pause again, or reject it."""
-        waited = [w["guard"] for run in self.runs() for w in (run.get("status") or {}).get("waitingFor", ())]
-        return bool(self.oracle.by_people) and "OwnersPaused" in waited
+    def waits_for_owners(self) -> list[dict[str, Any]]:
+        """Runs that wait since somebody took their pause off, who pauses again or rejects them."""
+        if not self.oracle.by_people:
+            return []
+        found = [(run, (run.get("status") or {}).get("waitingFor", ())) for run in self.runs()]
+        return [run for run, waits in found if any(w["guard"] == "OwnersPaused" for w in waits)]
 
     def ended(self) -> bool:
         return all((r.get("status") or {}).get("phase") in ENDED for r in self.runs())
