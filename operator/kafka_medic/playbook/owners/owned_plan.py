@@ -55,18 +55,11 @@ def divided(request: PlanRequest, topics: Collection[str]) -> Division | Refusal
     owned = {topic: owners[topic] for topic in sorted(topics) if topic in owners}
     several = _described_twice(request.snapshot)
     hands_over = all(request.step(action) is not None for action in STEPS)
-    left: dict[str, tuple[TopicOwner, str]] = {}
-    for topic, owner in owned.items():
-        if owner.acts and not hands_over:
-            left[topic] = owner, "since their owner would change them back, and the playbook does not pause owners"
-        elif topic in several:
-            left[topic] = owner, "since several objects describe it"
-        elif owner.changing:
-            left[topic] = owner, "since their owner's operator is changing their replicas"
-        elif owner.min_isr is None and owner.min_isr_text is not None:
-            left[topic] = owner, f"since {MIN_ISR} of their owner's object is no number"
-        elif owner.uid is None:
-            left[topic] = owner, "since the uid of their owner's object is not known"
+    left = {
+        topic: (owner, why)
+        for topic, owner in owned.items()
+        if (why := _why_left(owner, hands_over=hands_over, several=topic in several)) is not None
+    }
     # People need time: what needs none is not held up by them.
     quick = [topic for topic in topics if topic not in left and not _needs_people(owned.get(topic))]
     if quick:
@@ -117,6 +110,19 @@ def unplanned_owner(plan: Plan, snapshot: Snapshot) -> str | None:
     topics = {*plan.part(ReplicaMoves).topics(), *plan.part(SettingChanges).topics()}
     found = [f"{acting[t].kind} {acting[t].name}" for t in sorted(topics & acting.keys() - planned)]
     return f"topics of the plan have an owner by now: {some(found, 5)}" if found else None
+
+
+def _why_left(owner: TopicOwner, *, hands_over: bool, several: bool) -> str | None:
+    """Why a plan leaves the topic out, whoever would edit the object; one sentence for all topics alike."""
+    if owner.acts and not hands_over:
+        return "since their owner would change them back, and the playbook does not pause owners"
+    if several:
+        return "since several objects describe it"
+    if owner.changing:
+        return "since their owner's operator is changing their replicas"
+    if owner.min_isr is None and owner.min_isr_text is not None:
+        return f"since {MIN_ISR} of their owner's object is no number"
+    return "since the uid of their owner's object is not known" if owner.uid is None else None
 
 
 def _described_twice(snapshot: Snapshot) -> Mapping[str, Sequence[str]]:
