@@ -189,6 +189,17 @@ def test_a_pause_of_ours_is_owed_while_a_person_is_waited_for_beside_one_that_wa
     assert report.intent == ResumeObjects("r/resume", (OwnerObject("KafkaTopic", "payments", "v"),))
 
 
+def test_a_pause_of_a_persons_is_waited_for_beside_one_of_ours_that_is_off():
+    ours, theirs = two().part(OwnedTopics).each()
+    theirs = theirs.model_copy(update={"by": "Person", "reason": "Flux puts it back"})
+    mixed = plan().with_parts(OwnedTopics(owned_topics=(ours, theirs)))
+    sent = (of_two("p/pause"), entry("r/edit"), entry("r/resume"))
+    owners = both(replace(SAYS, **EDITED), replace(PAUSED, **EDITED, kept_by="Flux"))
+    report = return_step.assess("r", mixed, journal(*sent), owners)
+    assert report.state is StepState.WAIT
+    assert "kubectl annotate kafkatopic payments strimzi.io/pause-reconciliation-" in report.message
+
+
 def test_a_pause_of_ours_that_may_not_be_taken_off_is_waited_for():
     off, held = replace(SAYS, **EDITED), replace(PAUSED, **EDITED, hindrance="no right")
     sent = (of_two("p/pause"), entry("r/edit"), entry("r/resume", IntentState.INTENDED))
