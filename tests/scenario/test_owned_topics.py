@@ -300,7 +300,27 @@ def test_a_topic_that_two_objects_describe_is_left_out_with_both_named():
     plan = world.until_phase("AwaitingApproval").status.plan
     assert plan is not None
     assert "orders" not in {c["topic"] for c in plan.to_kubernetes()["changes"]}
-    assert "since 2 objects describe it (KafkaTopic orders, KafkaTopic orders-too)" in plan.summary
+    assert "since several objects describe it: orders (KafkaTopic orders, KafkaTopic orders-too)" in plan.summary
+
+
+def test_a_plan_for_topics_with_the_longest_names_fits_into_its_object():
+    kafka = factor_one_cluster()
+    topics = [f"{n:02}-{'x' * 246}" for n in range(40)]
+    for topic in topics:
+        kafka.topic(topic, [1])
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = "1"
+    world = World(kafka)
+    world.install(brokers={**BROKERS, **SELECTOR}, remediation=NO_ELECTIONS)
+    world.with_pods(STRIMZI)
+    world.with_topic_operator()
+    for topic in topics:
+        kafka_topic(world, f"{topic[:2]}-{'y' * 250}", topic=topic)
+    for topic in topics[22:]:
+        kafka_topic(world, f"{topic[:2]}-{'z' * 250}", topic=topic)
+    plan = world.until_phase("AwaitingApproval").status.plan
+    assert plan is not None
+    assert len({c["topic"] for c in plan.to_kubernetes()["changes"]}) >= 22
+    assert len(plan.summary) <= 32768
 
 
 def test_an_object_that_asks_for_more_than_the_plan_is_not_lowered():

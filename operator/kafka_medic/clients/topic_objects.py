@@ -47,10 +47,12 @@ class KafkaTopics:
             raise WriteFailed(FailureKind.UNSUPPORTED, f"not sent: {owner} is not an object that is edited")
         try:
             kinds = strimzi_types(self._api, self._namespace)
+            if kinds is None:
+                return  # as an object that is gone
             path = f"{kinds}/kafkatopics/{owner.name}"
             found = self._api.get(path)
             meta = found["metadata"]
-            patch = None if kinds is None or meta["uid"] != owner.uid else change(found)
+            patch = None if meta["uid"] != owner.uid else change(found)
             if patch is not None:
                 held = {"uid": owner.uid, "resourceVersion": meta["resourceVersion"]}
                 self._api.merge(path, {**patch, "metadata": {**patch.get("metadata", {}), **held}})

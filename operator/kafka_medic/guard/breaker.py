@@ -89,7 +89,9 @@ def relapsed(run: OtherRun, runs: Sequence[OtherRun]) -> bool:
         and r.name != run.name
     ]
     same = [r for r in later if (r.playbook, r.cause) == (run.playbook, run.cause)]
-    return _meet(run, same, _touches) or _meet(run, later, _settings)
+    # For another finding something may be proposed while the run goes on: its plan has to be younger than its end.
+    after = [r for r in later if r.plan is not None and r.plan.proposed_at > run.finished_at]
+    return _meet(run, same, _touches) or _meet(run, after, _settings)
 
 
 def _meet(run: OtherRun, others: Sequence[OtherRun], of: Callable[[Plan], Set[tuple[str, int]]]) -> bool:

@@ -79,6 +79,19 @@ def test_a_change_between_the_read_and_the_write_is_refused(api):
     assert api.objects[PATH]["spec"]["replicas"] == 7
 
 
+def test_where_the_type_is_not_served_any_more_nothing_is_asked_of_another_address(api):
+    del api.objects["/apis/kafka.strimzi.io"]
+    asked, read = [], api.get
+
+    def noted(path: str, query: Any = None) -> Any:
+        asked.append(path)
+        return read(path, query)
+
+    api.get = noted
+    topics(api).pause(OWNER)
+    assert asked == ["/apis/kafka.strimzi.io"]
+
+
 @pytest.mark.parametrize(("status", "kind"), [(403, FailureKind.AUTHORIZATION), (0, FailureKind.UNREACHABLE)])
 def test_what_the_api_server_does_not_do_is_told_with_its_kind(api, status, kind):
     def refuses(*_: Any) -> Any:

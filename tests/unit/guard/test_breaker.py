@@ -201,3 +201,14 @@ def test_a_setting_that_has_to_be_set_again_was_undone_whatever_the_finding_is_c
     assert state([first, asked], failures=1) is CLOSED, "a person's wish says nothing of it"
     late = replace(again, created_at=first.finished_at + RELAPSE + timedelta(seconds=1))
     assert state([first, late], failures=1) is CLOSED
+
+
+def test_a_plan_that_was_made_before_the_setting_was_set_says_nothing_of_it():
+    first = run("first", 30, cause="F", touches=minimums("orders", "payments"))
+    before = minimums("orders", "logs").model_copy(update={"proposed_at": NOW - timedelta(minutes=40)})
+    beside = run(
+        "beside", 35, Phase.REJECTED, cause="G", playbook="raise-min-insync-replicas", created=45, touches=before
+    )
+    assert state([first, beside], failures=1) is CLOSED
+    after = before.model_copy(update={"proposed_at": NOW - timedelta(minutes=20)})
+    assert state([first, replace(beside, plan=after)], failures=1) is OPEN, "planned again"

@@ -71,6 +71,7 @@ def test_a_minimum_that_cannot_be_read_is_unknown():
 
 def test_a_minimum_that_somebody_raised_further_is_not_undone():
     said = [
-        min_isr_step.undone(plan(configs=(SETTING,)), seen(DONE, DONE, DONE, settings={FLOOR: value})) for value in "123"
+        min_isr_step.undone(plan(configs=(SETTING,)), seen(DONE, DONE, DONE, settings={FLOOR: value}))
+        for value in "123"
     ]
     assert [each is not None for each in said] == [True, False, False]

@@ -189,6 +189,17 @@ def test_a_pause_of_ours_is_owed_while_a_person_is_waited_for_beside_one_that_wa
     assert report.intent == ResumeObjects("r/resume", (OwnerObject("KafkaTopic", "payments", "v"),))
 
 
+def test_a_pause_of_a_persons_is_waited_for_beside_one_of_ours_that_is_off():
+    ours, theirs = two().part(OwnedTopics).each()
+    theirs = theirs.model_copy(update={"by": "Person", "reason": "Flux puts it back"})
+    mixed = plan().with_parts(OwnedTopics(owned_topics=(ours, theirs)))
+    sent = (of_two("p/pause"), entry("r/edit"), entry("r/resume"))
+    owners = both(replace(SAYS, **EDITED), replace(PAUSED, **EDITED, kept_by="Flux"))
+    report = return_step.assess("r", mixed, journal(*sent), owners)
+    assert report.state is StepState.WAIT
+    assert "kubectl annotate kafkatopic payments strimzi.io/pause-reconciliation-" in report.message
+
+
 def test_a_pause_of_ours_that_may_not_be_taken_off_is_waited_for():
     off, held = replace(SAYS, **EDITED), replace(PAUSED, **EDITED, hindrance="no right")
     sent = (of_two("p/pause"), entry("r/edit"), entry("r/resume", IntentState.INTENDED))
@@ -198,9 +209,20 @@ def test_a_pause_of_ours_that_may_not_be_taken_off_is_waited_for():
 
 
 def test_the_first_try_saves_every_pause_that_a_later_one_may_set():
-    report = pause_step.assess("p", two(), {}, both(SAYS, PAUSED))
+    unmanaged = replace(SAYS, acts=False)
+    report = pause_step.assess("p", two(), {}, both(SAYS, unmanaged))
     assert report.intent == PauseObjects("p/pause", (OBJECT,))
     assert set(report.saved) == {"OWNER/KafkaTopic/orders/pause", "OWNER/KafkaTopic/payments/pause"}
+
+
+def test_a_pause_that_a_person_set_before_the_first_of_ours_is_theirs():
+    report = pause_step.assess("p", two(), {}, both(SAYS, PAUSED))
+    assert (report.state, report.intent) == (StepState.DRIFTED, None)
+    assert "KafkaTopic payments was paused by somebody since" in report.message
+    tried = of_two("p/pause", IntentState.INTENDED)
+    assert pause_step.assess("p", two(), journal(tried), both(SAYS, PAUSED)).intent == PauseObjects(
+        "p/pause", (OBJECT,)
+    )
 
 
 def test_a_pause_that_may_still_come_is_waited_for_beside_one_that_is_off():

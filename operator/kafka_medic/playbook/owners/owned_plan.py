@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.owner_commands import REPLICAS, edit_command, pause_command
@@ -31,16 +31,19 @@ SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """Topics with an owner: those that a plan may take, and those that it leaves out, with why. By topic."""
+    """Topics with an owner: those that a plan may take, and those that it leaves out, with why. By topic. several: the
+    objects of those that have more than one."""
 
     taken: Mapping[str, TopicOwner]
     left: Mapping[str, tuple[TopicOwner, str]]
+    several: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def lines(self) -> Sequence[str]:
         """What a plan says of what it leaves out."""
         by_reason: dict[str, list[str]] = {}
         for topic, (owner, why) in self.left.items():
-            by_reason.setdefault(why, []).append(f"{topic} ({owner.kind} {owner.name})")
+            objects = self.several.get(topic, (f"{owner.kind} {owner.name}",))
+            by_reason.setdefault(why, []).append(f"{topic} ({some(objects, 3)})")
         return [f"left out, {why}: {some(named, 5)}" for why, named in by_reason.items()]
 
 
@@ -52,28 +55,21 @@ def divided(request: PlanRequest, topics: Collection[str]) -> Division | Refusal
     owned = {topic: owners[topic] for topic in sorted(topics) if topic in owners}
     several = _described_twice(request.snapshot)
     hands_over = all(request.step(action) is not None for action in STEPS)
-    left: dict[str, tuple[TopicOwner, str]] = {}
-    for topic, owner in owned.items():
-        if owner.acts and not hands_over:
-            left[topic] = owner, "since their owner would change them back, and the playbook does not pause owners"
-        elif topic in several:
-            left[topic] = owner, f"since {len(several[topic])} objects describe it ({some(several[topic], 5)})"
-        elif owner.changing:
-            left[topic] = owner, "since their owner's operator is changing their replicas"
-        elif owner.min_isr is None and owner.min_isr_text is not None:
-            left[topic] = owner, f"since {MIN_ISR} of their owner's object is no number"
-        elif owner.uid is None:
-            left[topic] = owner, "since the uid of their owner's object is not known"
+    left = {
+        topic: (owner, why)
+        for topic, owner in owned.items()
+        if (why := _why_left(owner, hands_over=hands_over, several=topic in several)) is not None
+    }
     # People need time: what needs none is not held up by them.
     quick = [topic for topic in topics if topic not in left and not _needs_people(owned.get(topic))]
     if quick:
         for topic in sorted(owned.keys() - left.keys() - set(quick)):
             left[topic] = owned[topic], "for a plan of their own, since a person has to pause their owners"
     if topics and len(left) == len(set(topics)):
-        message = "; ".join(Division({}, left).lines())
+        message = "; ".join(Division({}, left, several).lines())
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.WAIT, message),))
     taken = {topic: owner for topic, owner in owned.items() if topic not in left} if hands_over else {}
-    return Division(taken, left)
+    return Division(taken, left, several)
 
 
 def with_owners(request: PlanRequest, plan: Plan, division: Division) -> Plan:
@@ -114,6 +110,19 @@ def unplanned_owner(plan: Plan, snapshot: Snapshot) -> str | None:
     topics = {*plan.part(ReplicaMoves).topics(), *plan.part(SettingChanges).topics()}
     found = [f"{acting[t].kind} {acting[t].name}" for t in sorted(topics & acting.keys() - planned)]
     return f"topics of the plan have an owner by now: {some(found, 5)}" if found else None
+
+
+def _why_left(owner: TopicOwner, *, hands_over: bool, several: bool) -> str | None:
+    """Why a plan leaves the topic out, whoever would edit the object; one sentence for all topics alike."""
+    if owner.acts and not hands_over:
+        return "since their owner would change them back, and the playbook does not pause owners"
+    if several:
+        return "since several objects describe it"
+    if owner.changing:
+        return "since their owner's operator is changing their replicas"
+    if owner.min_isr is None and owner.min_isr_text is not None:
+        return f"since {MIN_ISR} of their owner's object is no number"
+    return "since the uid of their owner's object is not known" if owner.uid is None else None
 
 
 def _described_twice(snapshot: Snapshot) -> Mapping[str, Sequence[str]]:

@@ -58,10 +58,14 @@ def drift(plan: Plan, snapshot: Snapshot) -> str | None:
         if owned.paused and now.acts:
             return f"{named(owned)} is not paused any more"
         if owned in mine and now.paused:
-            return f"{named(owned)} was paused by somebody since, whose pause is not to be taken off"
+            return _theirs(owned)
         if (owned.by is EditedBy.PERSON) is (why_a_person(now) is None):
             return f"who may edit {named(owned)} has changed"
     return None
+
+
+def _theirs(owned: OwnedTopic) -> str:
+    return f"{named(owned)} was paused by somebody since, whose pause is not to be taken off"
 
 
 def to_pause_by_hand(plan: Plan, snapshot: Snapshot) -> str | None:
@@ -78,9 +82,11 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     if lost := [named(owned) for owned, now in found if now is None]:
         return StepReport(StepState.DRIFTED, f"{some(lost, 5)} is gone, or another one by now")
     there = [(owned, now) for owned, now in found if now is not None]
+    mine, entry = ours(plan), journal.get(id_)
+    if entry is None and (theirs := next((owned for owned, now in there if owned in mine and now.paused), None)):
+        return StepReport(StepState.DRIFTED, _theirs(theirs))
     acting = [(owned, now) for owned, now in there if now.acts]
     progress = Progress(done=len(there) - len(acting), total=len(there), unit="topics")
-    mine, entry = ours(plan), journal.get(id_)
     to_do = [owned for owned, now in acting if owned in mine and not by_hand(owned, now)]
     seen = (id_,) if entry is not None and not to_do else ()
     if to_do and entry is not None and entry.state is IntentState.DONE:

@@ -44,6 +44,8 @@ from kafka_medic.resources.vocabulary import Guard
 
 MAX_WAVES = 150
 """Of one run: the journal holds 200 entries, one for each wave and a few more."""
+MAX_SUMMARY = 32_768
+"""Characters of a plan's summary (SummaryText). Names alone can fill it; every edit is in status.plan.ownedTopics."""
 MAX_SAVED = 256
 """Settings that one journal entry can hold as they were before."""
 SETTINGS_EACH = 2
@@ -208,8 +210,8 @@ def _document(
     plan = with_owners(request, plan, owners)
     plan = plan if files is None else in_file(plan, files)
     summary = _summary(plan, placement, rest, evened=bool(leaders.words))
-    summary = "\n".join((summary, *owner_lines(plan), *owners.lines()))
-    plan = plan.model_copy(update={"summary": summary})
+    summary = "\n".join((summary, *owners.lines(), *owner_lines(plan)))
+    plan = plan.model_copy(update={"summary": summary[:MAX_SUMMARY]})
     return request.sealed(plan)
 
 
