@@ -37,7 +37,7 @@ from typing import Any
 
 from kafka_medic.controller.pace import rewritten_after
 from tests.incident.operator import kubeconfig, lists_namespaces
-from tests.integration.people import RELEASE, RELEASE_NAMESPACE, helm
+from tests.integration.people import RELEASE, RELEASE_NAMESPACE, WITHOUT_AN_IMAGE, definitions, helm
 from tests.simulation.world import API_VERSION
 from tests.stub_cluster import Conduct, Size, StubProcess
 from tests.testbed import apply, kubectl
@@ -70,7 +70,8 @@ def chart() -> Iterator[None]:
     """Roles, policies and CRDs. The operator's Pod has no image here, and does not run."""
     kubectl("delete", "namespace", NAMESPACE, RELEASE_NAMESPACE, "--ignore-not-found", "--timeout=120s", timeout=130)
     chart_folder = str(ROOT / "charts" / "kafka-medic")
-    helm("install", RELEASE, chart_folder, "-n", RELEASE_NAMESPACE, "--create-namespace", "--set", "replicaCount=1")
+    definitions()
+    helm("install", RELEASE, chart_folder, "-n", RELEASE_NAMESPACE, "--create-namespace", *WITHOUT_AN_IMAGE)
     kubectl("create", "namespace", NAMESPACE)
     try:
         yield

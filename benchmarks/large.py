@@ -42,7 +42,7 @@ from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import Connection
 from tests.incident.operator import lists_namespaces
 from tests.integration.operated_cluster import Person
-from tests.integration.people import RELEASE, RELEASE_NAMESPACE, helm, people
+from tests.integration.people import RELEASE, RELEASE_NAMESPACE, WITHOUT_AN_IMAGE, definitions, helm, people
 from tests.stub_cluster import Size, StubProcess
 from tests.testbed import kubectl, own_state
 
@@ -57,7 +57,8 @@ def chart() -> Iterator[None]:
     """Roles, policies, CRDs and people. The operator's Pod has no image here, and does not run."""
     kubectl("delete", "namespace", NAMESPACE, RELEASE_NAMESPACE, "--ignore-not-found", "--timeout=120s", timeout=130)
     folder = str(ROOT / "charts" / "kafka-medic")
-    helm("install", RELEASE, folder, "-n", RELEASE_NAMESPACE, "--create-namespace", "--set", "replicaCount=1")
+    definitions()
+    helm("install", RELEASE, folder, "-n", RELEASE_NAMESPACE, "--create-namespace", *WITHOUT_AN_IMAGE)
     try:
         with people(NAMESPACE, RELEASE), lists_namespaces(RELEASE, RELEASE_NAMESPACE):
             yield
