@@ -100,7 +100,7 @@ def stale(scene: Scene) -> Scenario:
 
     words = (
         f"still counts broker {away}, not registered",
-        f"3 records are only in its own log and are lost when it restarts, unless they are saved: {ORDERS}-{kept}: 3",
+        f"3 records are only in its own log, and lost at its restart unless saved: {ORDERS}-{kept}: 3",
         f"broker {kept} is the stale one",
     )
     return Scenario(

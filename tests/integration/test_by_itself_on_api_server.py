@@ -158,7 +158,7 @@ def test_the_breaker_opens_drops_what_waits_and_tries_one_after_a_time_or_at_a_p
     bad = fails()
     cluster.rule(playbooks=None)
     dropped = cluster.until(waiting, Phase.SUPERSEDED)
-    assert f"dropped: the last 1 remediations failed or did not cure ({bad}), so the breaker is open until" in (
+    assert f"dropped: the last 1 remediation failed or did not cure ({bad}). The breaker is open until" in (
         dropped.status.message or ""
     )
     late = cluster.ask(known["bob"])

@@ -290,7 +290,7 @@ def test_the_finding_has_the_edit_and_who_keeps_the_object():
     assert (found["state"], found["affected"]) == ("Firing", ["orders"])
     patch = '{"spec":{"replicas":3,"config":{"min.insync.replicas":2}}}'
     assert f"kubectl patch kafkatopic my-orders --type merge -p '{patch}'" in found["evidence"]
-    assert "edit them in Git, where Argo CD takes them from" in found["evidence"]
+    assert "edit them in Git: Argo CD applies them from there" in found["evidence"]
 
 
 def test_an_owner_that_agrees_and_topics_of_which_nothing_is_expected_are_no_finding():

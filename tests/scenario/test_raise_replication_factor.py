@@ -276,7 +276,7 @@ def test_changed_replicas_end_the_run(world: World) -> None:
     part = next(p for tp, p in world.kafka.partitions.items() if tp.topic == "orders")
     part.replicas = part.isr = [*part.replicas, 3]
     ended = world.until_phase("Superseded")
-    assert "not as the plan found it: orders-0" in ended.status.message
+    assert "drift since the plan: orders-0" in ended.status.message
     assert throttles(world) == []
     assert not any("min.insync" in w for w in world.kafka.writes)
 

@@ -47,7 +47,7 @@ def test_one_partition_below_is_enough_and_factor_two_is_a_warning():
 def test_fewer_live_brokers_than_the_factor_still_fires_and_says_so():
     snapshot = worlds.healthy(rows=ONE, brokers=worlds.brokers(b3={"reachable": False, "registered": False}))
     evidence = " ".join(found(snapshot)["ReplicationFactorLow/topics"].evidence)
-    assert "cannot be cured now" in evidence
+    assert "no cure now" in evidence
     assert "2 live" in evidence
 
 
@@ -100,7 +100,7 @@ def test_a_low_minimum_of_the_brokers_is_said_with_them_and_that_it_needs_no_res
     finding = found(worlds.healthy(configs=worlds.configs(*rows)))["ReplicationFactorLow/broker-defaults"]
     assert finding.affected == ("transaction.state.log.min.isr", MIN_ISR)
     assert finding.message == "the brokers' defaults create topics with a lower min.insync.replicas than expected"
-    assert "min.insync.replicas=1 on broker 1, 2, 3: 2 is expected, which can be set" in finding.evidence[1]
+    assert "min.insync.replicas=1 on broker 1, 2, 3: 2 is expected; it can be set" in finding.evidence[1]
     assert "at run time" in finding.evidence[1]
 
 

@@ -114,7 +114,7 @@ def test_a_voter_that_is_behind_and_not_restarted_stands_against_it():
     quorum = Quorum(1, (Voter(1, 0, 0), Voter(2, 0, 0), Voter(3, 0, 0), Voter(4, 9, 60_000), Voter(5, 9, 60_000)))
     refused = planned(worlds.healthy(quorum=quorum))
     assert isinstance(refused, Refusal)
-    assert "voters are caught up and 3 are needed" in refused.message
+    assert "voters caught up (required: 3)" in refused.message
 
 
 def test_what_a_stale_broker_leads_is_not_moved_off_it_first():
@@ -168,7 +168,7 @@ def test_replicas_on_a_failed_directory_are_not_back_by_the_time_of_any_restart(
     snapshot = replace(measured(), partitions=worlds.partitions(rows), brokers=worlds.brokers(b2=gone))
     refused = planned(snapshot)
     assert isinstance(refused, Refusal)
-    assert "orders-0 would have 1 in sync and needs 2" in refused.message
+    assert "orders-0 would have 1 in sync (required: 2)" in refused.message
     spare = [{**r, "minIsr": 1} for r in rows]
     plan = planned(replace(snapshot, partitions=worlds.partitions(spare)))
     assert isinstance(plan, Plan)
