@@ -85,7 +85,7 @@ def test_auto_asks_beyond_each_of_its_bounds_and_acts_within_all_of_them(
     asked = cluster.ask(known["bob"])
     cluster.until(asked, Phase.AWAITING_APPROVAL)
     cluster.reconcile(2)
-    assert "bob asked for it, and Auto is for what findings ask for" in cluster.why(asked)
+    assert "bob requested it, and Auto covers runs of findings only" in cluster.why(asked)
     cluster.admin.delete(cluster.path("remediations", asked))
 
     cluster.rule(auto={"maxPartitions": 6})

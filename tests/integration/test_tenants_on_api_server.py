@@ -150,7 +150,7 @@ def test_who_holds_a_machines_token_is_not_two_people(cluster: OperatedCluster, 
     cluster.until(run, Phase.AWAITING_APPROVAL)
     cluster.rule(paused=True)
     cluster.say(who("alice"), run)
-    nothing_is_done(cluster, run, "waits for 1 more approval", "because a ServiceAccount asked for it")
+    nothing_is_done(cluster, run, "waits for 1 more approval", "because a ServiceAccount requested the run")
     cluster.say(who("carol"), run, approver="carol")
     assert cluster.until(run, Phase.APPROVED).status.approved_by == "alice, carol"
 

@@ -75,7 +75,7 @@ def test_brokers_are_drained_before_their_restart():
     assert all(d.replicas[0] != 1 and d.replicas[-1] == 1 for d in one)
     assert sorted(d.replicas[0] for d in one) == [0, 2], "spread over the others"
     assert (
-        "first the 2 partitions that it leads go 1 to broker 0, 1 to broker 2; afterwards 2 come back" in plan.summary
+        "first 2 leaderships of it: 1 to broker 0, 1 to broker 2; afterwards 2 return" in plan.summary
     )
     approved(world)
     watched(world)
@@ -217,7 +217,7 @@ def test_a_foreign_replica_order_ends_the_run():
     run = world.run()
     assert run.status.phase == "Superseded"
     assert orders(world) == before | {theirs: [0, 2, 1]}
-    assert "the replicas of orders-1 are as somebody else has put them" in run.status.message
+    assert "another client changed the replicas of orders-1" in run.status.message
     assert world.pods.restarts == [1]
 
 
@@ -236,9 +236,9 @@ def test_a_foreign_order_is_not_overwritten_again(way: str):
     watched(world)
     run = world.run()
     assert run.status.phase == "Superseded"
-    assert "the order of the replicas of orders-1 was changed again by somebody else" in run.status.message
+    assert "another client changed the replica order of orders-1" in run.status.message
     assert orders(world) == before | {theirs: order}
-    assert ("the replicas of orders-1 are as somebody else has put them" in run.status.message) == (way == "back")
+    assert ("another client changed the replicas of orders-1" in run.status.message) == (way == "back")
 
 
 def test_the_drain_waits_for_a_new_leader_in_sync():

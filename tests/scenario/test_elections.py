@@ -118,7 +118,7 @@ def test_the_next_batch_waits_until_leaders_serve(world):
     assert [len(r) for r in kafka.requests] == [4]
     run = world.run()
     assert run.status.phase == "Paused"
-    assert "4 of 4 partitions of the last batch do not serve yet: orders-0" in run.status.message
+    assert "not yet serving: 4 of 4 partitions of the last batch: orders-0" in run.status.message
     assert "bound 10s" in run.status.message
     kafka.mute = set()
     watched(world)

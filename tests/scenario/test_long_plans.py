@@ -131,7 +131,7 @@ def test_without_a_volume_a_plan_holds_what_a_remediation_can(world: World, monk
     assert plan is not None
     assert artifact_of(plan) is None
     assert len(plan.part(ReplicaMoves).changes) == 2
-    assert "4 more partitions follow in a later plan" in plan.summary
+    assert "4 more partitions in a later plan" in plan.summary
 
 
 PARTS = f"{BASE}/namespaces/ns/planparts"

@@ -48,7 +48,7 @@ def test_an_undo_restores_the_exact_commit(world):
     first = world.run()
     world.ask("undo-offset-reset", remediation=first.name)
     second = world.until_phase("AwaitingApproval")
-    assert "back to offsets that the log does not have, as they were: orders-0" in second.status.plan.summary
+    assert "restored to offsets outside the log, as before: orders-0" in second.status.plan.summary
     world.approve(second)
     world.until(lambda: second.name not in [r.name for r in world.runs() if r.status.phase != "Succeeded"])
     assert committed(world) == before
@@ -62,7 +62,7 @@ def test_an_undo_restores_the_exact_commit(world):
     ("remediation", "told"),
     [
         (None, "name the Remediation"),
-        ("nobody", "nobody is no Remediation of this KafkaCluster that has set an offset"),
+        ("nobody", "nobody is not a Remediation of this KafkaCluster that set offsets"),
     ],
 )
 def test_an_undo_of_nothing_is_refused(world, remediation, told):
@@ -317,7 +317,7 @@ def test_the_plan_estimates_how_long_reading_takes(bare):
         kafka.states["billing"] = "Empty"
     bare.ask("reset-consumer-offsets", to="to-earliest", groups="billing|audit", topics="orders")
     summary = bare.until_phase("AwaitingApproval").status.plan.summary
-    told = "21 to the log ends, about {} at {} a second, the fastest it was seen reading"
+    told = "21 to the log ends, about {} at {} a second, its fastest observed rate"
     assert (
         "group audit: 1 partitions, 0 offsets skipped, at most 7 read again; 21 to the log ends, which takes" in summary
     )

@@ -167,7 +167,7 @@ def test_what_git_keeps_is_never_edited_though_the_operator_may():
     world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=100)
     world.until(lambda: len(world.runs()) == 2)
     (topic,) = approved(world).status.plan.to_kubernetes()["ownedTopics"]  # type: ignore[union-attr]
-    assert (topic["by"], topic["reason"]) == ("Person", "Flux puts it back to what Git has: change it there")
+    assert (topic["by"], topic["reason"]) == ("Person", "Flux reverts it to Git's value; change it in Git")
     for _ in range(10):
         world.step(15)
     assert not paused(world)
@@ -194,7 +194,7 @@ def test_a_pause_that_is_taken_off_while_copying_holds_the_run_and_the_throttle_
     assert unthrottled(world) == set(), "set again in the next reconcile"
     said = [message for reason, message in world.api.events if reason == "Effect"]
     assert any(
-        "somebody removed the throttle of topic orders while it is copied; KafkaTopic orders acts on it" in m
+        "another client removed the throttle of topic orders during the copy; KafkaTopic orders acts on it" in m
         for m in said
     )
     world.step(15)

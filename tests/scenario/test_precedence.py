@@ -199,7 +199,7 @@ def test_a_throttle_is_never_left_for_another_run():
             if run.status.phase == "AwaitingApproval" and not run.status.approvals:
                 world.approve(run)
         world.step()
-    assert of(world, raising).status.holds == "what it has to take back"
+    assert of(world, raising).status.holds == "changes to revert"
     assert pods.restarts == []
     kafka.copies_per_tick = 2
     kafka.stale.clear()

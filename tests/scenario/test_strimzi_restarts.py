@@ -84,7 +84,7 @@ def test_the_annotation_is_set_once():
     for _ in range(10):
         world.step(5)
     run = world.run()
-    assert run.status.message == "broker 1: Strimzi has been asked to restart Pod kafka-1, and has not yet"
+    assert run.status.message == "broker 1: Strimzi has not yet restarted Pod kafka-1"
     assert run.status.phase == "Running"
     assert [what for what, _ in world.api.events].count("Effect") == 1
     (entry,) = run.status.journal
@@ -139,7 +139,7 @@ def test_the_annotation_goes_at_any_end(ends, paused):
     assert pods_of(world).uid(1) == uid, "and nothing is restarted"
     for run in world.runs():
         assert run.status.phase in ("Aborted", "Superseded"), run.status.message
-        assert "Strimzi is no longer asked to restart Pod kafka-1" in run.status.message
+        assert "the restart annotation of Pod kafka-1 is removed" in run.status.message
         assert not run.status.restore_owed
         assert not run.metadata.finalizers
     assert (CLUSTER in world.api.objects) == (ends is not cluster_deleted)
@@ -266,7 +266,7 @@ def test_strimzis_own_roll_leaves_nothing_to_do_and_the_run_ends_so():
     world.until(lambda: world.run().status.phase in TERMINAL_PHASES, seconds=5)
     assert world.run().status.phase == "Superseded"
     assert world.run().status.message == (
-        "somebody else has restarted broker 0, 1, 2 since the plan was made: ask again if it is still wanted"
+        "another client has restarted broker 0, 1, 2 since the plan: request it again if you still need it"
     )
     assert pods_of(world).restarts == []
 

@@ -8,6 +8,7 @@ from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.ports import Kafka
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.playbook.effects import SetOffsets
+from kafka_medic.report.units import many
 
 
 def set_offsets(kafka: Kafka, intent: SetOffsets, ask: Callable[[], None]) -> None:
@@ -48,4 +49,4 @@ def set_offsets(kafka: Kafka, intent: SetOffsets, ask: Callable[[], None]) -> No
     refused = kafka.commit_offsets(intent.group, due)
     if refused:
         shown = "; ".join(f"{tp}: {why}" for tp, why in sorted(refused.items())[:5])
-        raise WriteFailed(FailureKind.REFUSED, f"{len(refused)} of {len(due)} offsets refused: {shown}")
+        raise WriteFailed(FailureKind.REFUSED, f"{len(refused)} of {many(len(due), 'offset')} refused: {shown}")

@@ -34,6 +34,7 @@ from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.guard.fit import fit_to_receive
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.observe.canary import Canary, Outcome
+from kafka_medic.report.units import many
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster import Canary as CanarySpec
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -223,10 +224,10 @@ def _send(topic: str, change: Change, kafka: Kafka) -> str:
     match change:
         case Create(assignment, configs):
             kafka.create_topic(NewTopic(topic, assignment, configs))
-            return f"made topic {topic} for the canary, one partition for each of {len(assignment)} brokers"
+            return f"made topic {topic} for the canary, one partition for each of {many(len(assignment), 'broker')}"
         case Add(total, assignment):
             kafka.add_partitions(topic, total, assignment)
-            return f"raised canary topic {topic} to {total} partitions"
+            return f"raised canary topic {topic} to {many(total, 'partition')}"
         case Place(targets):
             refused = kafka.alter_reassignments(dict(targets))
             done = f"moved partitions of canary topic {topic}: {', '.join(str(tp) for tp, _ in targets[:5])}"

@@ -14,6 +14,7 @@ from kafka_medic.controller.status_room import fitted
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.memory import DetectorMemory
 from kafka_medic.diagnose.versions import unjudged
+from kafka_medic.report.units import many
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.conditions import Condition, ConditionStatus, set_condition
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -325,7 +326,7 @@ def _ready(findings: Sequence[Finding], conditions: Sequence[Condition]) -> tupl
     if unknown:
         return ConditionStatus.UNKNOWN, parts[unknown[0]].reason, f"{', '.join(unknown)}: see there"
     pending = sum(not f.firing() for f in findings)
-    return ConditionStatus.TRUE, "Healthy", f"{pending} findings pending" if pending else "nothing is wrong"
+    return ConditionStatus.TRUE, "Healthy", f"{many(pending, 'finding')} pending" if pending else "nothing is wrong"
 
 
 def _finding(finding: Finding, remediation: str | None) -> FindingStatus:

@@ -150,7 +150,7 @@ def test_an_offset_of_a_topic_that_went_in_between_is_refused_by_name(kafka):
     kafka.commit_offsets("billing", {ORDERS: BEFORE})
     kafka.delete("orders")
     kafka.committed["billing"] = {ORDERS: BEFORE.offset}  # its coordinator forgets it somewhat later
-    with pytest.raises(WriteFailed, match="1 of 1 offsets refused: orders-0: UnknownTopicOrPartition"):
+    with pytest.raises(WriteFailed, match="1 of 1 offset refused: orders-0: UnknownTopicOrPartition"):
         carry_out(kafka, NO_PODS, RESET, always)
     kafka.committed.clear()
     with pytest.raises(WriteFailed, match="group billing is gone"):

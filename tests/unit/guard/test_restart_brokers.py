@@ -142,4 +142,6 @@ def test_outside_kubernetes_is_a_statement_that_must_be_true():
     snapshot = worlds.healthy(brokers=podless, sources=no_kubernetes)
     assert judged(snapshot).verdict is Verdict.UNKNOWN
     assert judged(snapshot, outside_kubernetes=True).verdict is Verdict.ALLOW
-    only(worlds.healthy(), "PodsReadyNodeSchedulable", Verdict.DENY, "but the snapshot has Pods", outside_kubernetes=True)
+    only(
+        worlds.healthy(), "PodsReadyNodeSchedulable", Verdict.DENY, "but the snapshot has Pods", outside_kubernetes=True
+    )

@@ -84,7 +84,7 @@ def test_a_stale_active_controller_goes_before_brokers_that_may_not_go_before_it
     assert next_broker(snapshot, worlds.IDS, {1}) == 1
     assert judged(snapshot, 1, remaining=frozenset({2, 3}), cures=frozenset({1})).verdict is Verdict.ALLOW
     assert "ViewsAgree" in refusals(snapshot, 2, remaining=frozenset({1, 3}), cures=frozenset({1}))
-    assert "it goes first" in why(snapshot, 1)
+    assert "it restarts first" in why(snapshot, 1)
 
 
 def test_it_waits_for_others_that_are_stale():

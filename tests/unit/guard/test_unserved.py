@@ -129,7 +129,7 @@ def test_what_comes_back_is_not_kept_from_the_isr_by_itself_where_a_stale_broker
     rows = [worlds.partition("orders", 0, (2, 1, 3), leader=2, isr=[2, 3], logEnd=None), *worlds.ROWS[1:]]
     snapshot = elected(rows=rows)
     assert not_back(snapshot, 1, frozenset({2})) is None
-    assert not_back(snapshot, 1, frozenset()) == "not in the ISR of 1 partitions yet: orders-0"
+    assert not_back(snapshot, 1, frozenset()) == "not in the ISR of 1 partition yet: orders-0"
 
 
 def test_nor_does_what_another_stale_broker_would_inherit():

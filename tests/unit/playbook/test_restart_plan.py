@@ -98,7 +98,7 @@ def test_a_leader_that_does_not_know_that_it_leads_is_named_with_the_way_out():
     brokers = tuple(worlds.broker(n) for n in five)
     refused = planned(worlds.healthy(rows=row, views=tuple(views), brokers=brokers))
     assert isinstance(refused, Refusal)
-    assert "broker 3 was elected and its view is stale; delete its Pod" in refused.message
+    assert "broker 3 is leader but stale; delete its Pod" in refused.message
 
 
 @pytest.mark.parametrize("finding", ["BrokerZombie", "ViewDiverged"])
@@ -126,7 +126,7 @@ def test_what_a_stale_broker_leads_is_not_moved_off_it_first():
     assert isinstance(plan, Plan), plan
     assert [r.broker for r in plan.part(Restarts).restarts if r.stale] == [3]
     assert {d.broker for d in plan.part(Restarts).drains} == {1, 2}
-    assert "not drained first: it would not hear" in plan.summary
+    assert "not drained first: it would not learn" in plan.summary
 
 
 def test_nothing_is_moved_before_a_restart_that_replaces_a_stuck_controller():
@@ -135,7 +135,7 @@ def test_nothing_is_moved_before_a_restart_that_replaces_a_stuck_controller():
     plan = planned(measured(), run=run)
     assert isinstance(plan, Plan), plan
     assert plan.part(Restarts).drains == ()
-    assert "not drained first: only a controller that acts" in plan.summary
+    assert "not drained first: only a working controller" in plan.summary
 
 
 def test_the_digest_covers_who_takes_over():

@@ -87,7 +87,9 @@ def _head(name: str, cluster: KafkaCluster, now: datetime, *, wide: bool) -> Tex
         parts.append(("brokers unknown", "red"))
     else:
         expected = max(n for n in (brokers.expected, brokers.registered, brokers.reachable) if n is not None)
-        parts.append((f"{brokers.reachable}/{expected} brokers", "" if brokers.reachable == expected else "red"))
+        parts.append(
+            (f"{brokers.reachable}/{counted(expected, 'broker')}", "" if brokers.reachable == expected else "red")
+        )
     parts.append("  controller ")
     parts.append((str(status.controller), "") if status.controller is not None else ("unknown", "red"))
     if wide:

@@ -24,6 +24,7 @@ from kafka_medic.cli.remediation.restart_history import restarts
 from kafka_medic.cluster.names import printable, shown
 from kafka_medic.playbook.changes import changes
 from kafka_medic.playbook.plan_file import UnreadablePlan, artifact_of, is_missing, whole, without_file
+from kafka_medic.report.units import many
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
@@ -165,7 +166,7 @@ def diff(access: Access, args: argparse.Namespace) -> int:
     colours = {"-": "red", "+": "green"}
     lines = [output.paint(line, colours[line[0]]) if line[0] in colours else line for c in found for line in as_diff(c)]
     if artifact is not None and is_missing(plan):
-        where = f"  its {plan.partitions} partitions lie at {artifact.uri} in the operator's Pod"
+        where = f"  its {many(plan.partitions, 'partition')} lie at {artifact.uri} in the operator's Pod"
         why = "the operator has not published them, or you may not read planparts"
         lines.append(printable(f"{where}; {why}. Copy the file with kubectl cp, and name the copy with --plan-file"))
     output.put("".join(f"{line}\n" for line in (f"  plan {plan.digest}", *lines)))

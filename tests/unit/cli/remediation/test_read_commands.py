@@ -49,13 +49,13 @@ def test_which_run_waits_for_which_and_why_is_told(sim, terminal):
     told = "gives way to roll-1, which cures ViewDiverged/broker-2 (Critical)"
     waits = {"guard": "NoOtherRemediation", "verdict": "Wait", "message": told, "remediation": "roll-1"}
     status = sim.api.touch(f"{BASE}/remediations/{run.name}")["status"]
-    status |= {"waitingFor": [waits], "holds": "what it has to take back"}
+    status |= {"waitingFor": [waits], "holds": "changes to revert"}
     header, row = terminal("list")[1].splitlines()
     assert row[header.index("WAITS FOR") :].startswith("roll-1 ")
     shown = terminal("show", run.name)[1]
     assert told in shown
     assert re.search(r"^cures +ReplicationFactorLow/internal-topics \(Critical\)$", shown, re.MULTILINE)
-    assert re.search(r"^holds +what it has to take back$", shown, re.MULTILINE)
+    assert re.search(r"^holds +changes to revert$", shown, re.MULTILINE)
     assert "Wait for the run that is named" in terminal("explain", run.name)[1]
 
 
