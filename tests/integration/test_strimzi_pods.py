@@ -144,7 +144,7 @@ def test_a_roll_of_strimzis_is_seen(api: KubernetesApi, pod: str) -> None:
     assert (rollout.kind, rollout.name, rollout.reason) == (
         "StrimziPodSet",
         "kafka",
-        "2 of 3 Pods have the latest revision",
+        "2 of 3 Pods at the latest revision",
     )
 
 

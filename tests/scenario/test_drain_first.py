@@ -74,9 +74,7 @@ def test_brokers_are_drained_before_their_restart():
     assert {TopicPartition(d.topic, p): list(d.replicas_before) for d in one for p in d.partitions} == TWICE
     assert all(d.replicas[0] != 1 and d.replicas[-1] == 1 for d in one)
     assert sorted(d.replicas[0] for d in one) == [0, 2], "spread over the others"
-    assert (
-        "first 2 leaderships of it: 1 to broker 0, 1 to broker 2; afterwards 2 return" in plan.summary
-    )
+    assert "first 2 leaderships of it: 1 to broker 0, 1 to broker 2; afterwards 2 return" in plan.summary
     approved(world)
     watched(world)
     assert world.run().status.phase == "Succeeded", world.run().status.message

@@ -75,7 +75,10 @@ def test_consumers_are_stopped_reset_and_started(world):
         "uid": world.api.objects[SCALE]["metadata"]["uid"],
         "replicas": 2,
     }
-    assert "Deployment shop stops before and runs 2 replicas again afterwards, however the run ends" in run.status.plan.summary
+    assert (
+        "Deployment shop stops before and runs 2 replicas again afterwards, however the run ends"
+        in run.status.plan.summary
+    )
     for _ in range(3):
         world.step()
     assert replicas(world) == 2, "nobody has approved it"

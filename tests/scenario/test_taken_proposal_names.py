@@ -95,7 +95,7 @@ def test_who_takes_every_name_is_reported(world, monkeypatch):
     assert own(world) == []
     assert len(set(proposals)) == PROPOSE_ATTEMPTS
     allowed = world.condition("RemediationAllowed")
-    assert "found its name taken by" in allowed["message"]
+    assert "is taken by" in allowed["message"]
     assert "mallory" in allowed["message"]
     world.step()
     assert len(own(world)) == 1

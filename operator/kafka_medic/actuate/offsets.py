@@ -33,7 +33,7 @@ def set_offsets(kafka: Kafka, intent: SetOffsets, ask: Callable[[], None]) -> No
         raise WriteFailed(FailureKind.UNREACHABLE, f"not sent: {text}")
     if group is None or group.state != EMPTY:
         state = group.state or "in an unknown state" if group else "gone"
-        raise WriteFailed(FailureKind.REFUSED, f"not sent: group {intent.group} is {state} by now")
+        raise WriteFailed(FailureKind.REFUSED, f"not sent: group {intent.group} is {state} now")
     present = group.committed
     if unknown := sorted(tp for tp in intent.offsets if tp in present and present[tp] is None):
         names = ", ".join(map(str, unknown[:5]))

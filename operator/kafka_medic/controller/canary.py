@@ -127,13 +127,13 @@ class CanaryKeeper:
             if rows and not recognised(_settings(kafka, spec.topic)):
                 self.stop()
                 self._problem = (
-                    f"topic {spec.topic} is there and was not made by kafka-medic: it is not touched; "
-                    "name another one in spec.probes.canary.topic"
+                    f"topic {spec.topic} exists but was not made by kafka-medic, so the canary leaves it alone; "
+                    "name another topic in spec.probes.canary.topic"
                 )
                 return None
         except ReadFailed as problem:
             self._watch(None)
-            _LOG.info("%s: whether topic %s is ours is not known: %s", cluster.name, spec.topic, problem)
+            _LOG.info("%s: whether topic %s is the canary's own is not known: %s", cluster.name, spec.topic, problem)
             return None
         if rows:
             self._ours = frozenset(r.tp for r in rows)
@@ -215,7 +215,7 @@ class CanaryKeeper:
             _LOG.warning("canary topic %s: %s", topic, problem)
             return ("Warning", "CanaryTopicFailed", self._problem) if self._failures == 1 else None
         self._failures, self._not_before = 0, None
-        self._problem = f"topic {topic} was made and is not seen yet"
+        self._problem = f"topic {topic} was made but is not visible yet"
         return ("Normal", "CanaryTopic", done)
 
 

@@ -21,7 +21,7 @@ def report_unwatched(api: Any, fleet: Fleet) -> None:
     for (namespace, name), count in fleet.unwatched().items():
         message = (
             f"not watched: the namespace has {many(count, 'KafkaCluster')} (limit {fleet.most}, the oldest first); "
-            "delete one that is not needed, or ask for a higher limits.clustersPerNamespace of the operator's chart"
+            "delete one, or raise limits.clustersPerNamespace in the operator's chart"
         )
         try:
             write_not_ready(api, namespace, name, REASON, message)

@@ -69,7 +69,7 @@ class Contents:
     def begin(self) -> None:
         seen, kafka, silent = self.seen, self.kafka, self.silent
         if self.states is None:
-            seen.skip(("log-dirs", "configs", "log-ends"), "no broker told its own view")
+            seen.skip(("log-dirs", "configs", "log-ends"), "no broker reported its own view")
             self._begin_groups(silent)
             return
         states = self.states

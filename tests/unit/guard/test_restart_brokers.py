@@ -100,7 +100,7 @@ def test_a_cordon_that_is_the_cause():
 
 
 def test_somebody_elses_rollout_is_waited_for():
-    rollout = Rollout("StatefulSet", "kafka", "1 of 3 Pods have the revision b")
+    rollout = Rollout("StatefulSet", "kafka", "1 of 3 Pods at revision b")
     only(worlds.healthy(rollouts=(rollout,)), "NoForeignRollout", Verdict.WAIT, "StatefulSet kafka is being rolled out")
 
 

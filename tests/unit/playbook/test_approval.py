@@ -126,7 +126,7 @@ def test_one_person_who_may_approves():
         ({"remediationRef": {"name": "r", "uid": "older-uid"}}, True, NOW, "another Remediation of the same name"),
         ({"planDigest": ZERO}, True, NOW, "another plan"),
         ({}, False, NOW, "alice may not approve"),
-        ({}, None, NOW, "could not be asked"),
+        ({}, None, NOW, "could not be checked"),
         ({}, True, NOW + timedelta(hours=24), "after the plan's expiry"),
     ],
 )

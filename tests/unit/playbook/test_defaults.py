@@ -152,7 +152,9 @@ def test_a_topic_that_falls_back_on_the_minimum_and_could_not_spare_a_replica_le
 
 def test_topics_come_first():
     waits = refused(seen(rows=THIN))
-    assert "must be raised first (raise-replication-factor): scratch; or lower spec.expectations.topics" in waits.message
+    assert (
+        "must be raised first (raise-replication-factor): scratch; or lower spec.expectations.topics" in waits.message
+    )
     being_raised = [*worlds.ROWS, worlds.partition("scratch", 0, (1, 2, 3), isr=[1], adding=[2, 3])]
     assert "must be raised first" in refused(seen(rows=being_raised)).message
 

@@ -83,7 +83,9 @@ def test_in_the_second_look_that_says_so_it_has_not_read_it_and_a_person_is_told
     second = looked(world("1"), seen=1)
     assert (second.state, second.intent, second.void) == (StepState.WAIT, None, (f"{STEP}/restart-2",))
     assert second.stuck is not None
-    assert second.stuck.startswith(f"broker 2 came back with {FACTOR}=1: its configuration still has the old value. Change it")
+    assert second.stuck.startswith(
+        f"broker 2 came back with {FACTOR}=1: its configuration still has the old value. Change it"
+    )
 
 
 def test_what_it_has_read_and_nobody_told_is_neither():

@@ -143,8 +143,7 @@ def test_what_a_person_has_to_do_in_the_end_is_told_one_after_the_other():
 def test_what_an_object_does_not_say_any_more_is_no_success():
     assert return_step.undone(plan(), seen(replace(SAYS, **EDITED))) is None
     assert (
-        return_step.undone(plan(), seen(replace(SAYS, factor=3)))
-        == "KafkaTopic orders has min.insync.replicas 1 again"
+        return_step.undone(plan(), seen(replace(SAYS, factor=3))) == "KafkaTopic orders has min.insync.replicas 1 again"
     )
 
 
