@@ -184,8 +184,7 @@ def test_a_name_that_was_taken_beforehand(cluster: OperatedCluster, who: Who) ->
     events = cluster.admin.list(f"/api/v1/namespaces/{NAMESPACE}/events")
     mine = [e["message"] for e in events if (e["reason"], e["involvedObject"]["name"]) == ("NameTaken", cluster.name)]
     assert mine == [
-        f"the name of a proposal of {PLAYBOOK} is taken by {first.name} (created by bob); "
-        f"proposed as {run.name}"
+        f"the name of a proposal of {PLAYBOOK} is taken by {first.name} (created by bob); proposed as {run.name}"
     ]
     cluster.say(who("alice"), run.name)
     cluster.until(run.name, Phase.SUCCEEDED, 60)

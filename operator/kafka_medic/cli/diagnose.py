@@ -67,7 +67,7 @@ def _readable(findings: Sequence[Finding], snapshot: Snapshot) -> str:
     title = f"cluster {snapshot.cluster.name or '(no name)'} at {timestamp(snapshot.taken_at)}"
     if not findings:
         gaps = sum(not s.known for s in snapshot.sources)
-        return f"{title}: no finding" + (f", but {gaps} sources are not known" if gaps else "") + "\n"
+        return f"{title}: no finding" + (f", but {many(gaps, 'source')} not known" if gaps else "") + "\n"
     rows = [(f.state.value, f.severity.value, f.id, _since(f), f.playbook or "-", f.message) for f in findings]
     text = f"{title}: {many(len(findings), 'finding')}\n\n"
     text += output.table(("STATE", "SEVERITY", "FINDING", "SINCE", "PLAYBOOK", "WHAT"), rows)

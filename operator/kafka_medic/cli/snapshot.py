@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _append(snapshot: Snapshot, history: Path) -> int:
     if snapshot.cluster.id is None:
-        what = f"{snapshot.cluster.name}: the cluster's id is not known, so nothing was appended"
+        what = f"{snapshot.cluster.name}: cluster id not known, so nothing was appended"
         raise UnusableInputError(what, "no broker reported it", "check the addresses and the credentials, then retry")
     from kafka_medic.fleet.history import append  # noqa: PLC0415 - no other form needs Parquet
 
@@ -142,7 +142,7 @@ def _partitions(snapshot: Snapshot) -> str:
         "without a leader": int((p.leader.known & (p.leader.values < 0)).sum()),
         "with a replica out of sync": int((p.replicas.known & p.isr.known & (p.isr.counts < p.replicas.counts)).sum()),
         "being reassigned": int(p.moving.sum()),
-        "of which the log end is not known": int((~p.log_end.known).sum()),
+        "with unknown log end": int((~p.log_end.known).sum()),
     }
     return ", ".join([topics, *(f"{count} {what}" for what, count in counts.items())])
 
@@ -152,7 +152,7 @@ def _groups(snapshot: Snapshot) -> str:
     if table is None:
         return UNKNOWN
     states = dict(zip(table["group"].to_pylist(), table["state"].to_pylist(), strict=True))
-    counts = Counter(state or "in a state that is not known" for state in states.values())
+    counts = Counter(state or "in an unknown state" for state in states.values())
     each = "".join(f", {count} {printable(state)}" for state, count in sorted(counts.items()))
     return f"{len(states)} with {many(table.num_rows, 'committed offset')}{each}"
 

@@ -228,7 +228,7 @@ def test_partitions_on_a_dead_broker_are_left_alone_and_that_is_said(tmp_path, c
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("lower-imbalance", "--max-moves", "0"), "--max-moves 0: has to be at least 1"),
+        (("lower-imbalance", "--max-moves", "0"), "--max-moves 0: must be at least 1"),
         (("move-off", "--broker", "9"), "b.json: broker 9 is not listed"),
         (("replace-broker", "--broker", "1"), "p.json: row 1: t-0: in sync on broker 1 alone"),
     ],
