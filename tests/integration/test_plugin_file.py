@@ -117,7 +117,7 @@ def test_it_reads_decides_and_requests_with_python_alone(run: Run, api: ApiOfPer
     name = api.world.run().name
     for words, needed in (
         (("version",), "kafka-medic "),
-        (("--help",), "what is wrong, what waits for whom"),
+        (("--help",), "findings, runs that wait"),
         (("status",), "1 cluster: 2 Critical; 1 run waits"),
         (("status", "-o", "json"), '"controller": 0'),
         (("list", "-o", "wide"), "AwaitingApproval"),

@@ -218,7 +218,7 @@ def test_a_forged_journal_while_the_policies_are_away(cluster: OperatedCluster, 
     gone = [without(kind, policy.name) for policy in chart_rules().policies for kind in (BINDING, POLICY)]
     try:
         wait_for("the policies to go", lambda: _passes(forge), seconds=30)
-        nothing_is_done(cluster, run.name, "its status is not believed")
+        nothing_is_done(cluster, run.name, "its status is not trusted")
     finally:
         for one in reversed(gone):
             again(one)

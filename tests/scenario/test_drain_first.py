@@ -8,6 +8,7 @@ import pytest
 
 from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import Restarts
 from tests.scenario.test_restarts import paused, watched
 from tests.simulation.deaths import Interrupted
@@ -169,7 +170,7 @@ def test_a_reject_restores_replica_orders(moment: str):
     assert not world.run().metadata.finalizers
     assert "stopped by alice" in run.status.message
     away = sum(p.leader != p.replicas[0] for p in parts(world))
-    assert (f"{away} partitions are still led by who took over" in run.status.message) == (away > 0)
+    assert (f"{many(away, 'partition')} still led by another broker" in run.status.message) == (away > 0)
 
 
 def test_an_order_after_the_reject_is_restored_too():
@@ -350,7 +351,7 @@ def test_unsupported_parameters_are_refused(parameters: dict[str, str], words: s
         world.kafka.topic(f"small-{number}", ORDERS[2])
     run = world.until_phase("Failed", reconciles=5)
     assert words in run.status.message
-    assert "leave drainFirst out" in run.status.message
+    assert "remove drainFirst" in run.status.message
     assert world.kafka.writes == []
 
 

@@ -95,7 +95,7 @@ def test_the_plan_says_what_kafkas_own_rebalancing_does(world):
     kafka_of(world).dynamic["BROKER", "1", "auto.leader.rebalance.enable"] = "true"
     plan = world.until_phase("AwaitingApproval").status.plan
     assert "auto.leader.rebalance.enable is on (broker 1)" in plan.summary
-    assert "What it has done by then is not done again" in plan.summary
+    assert "The run does not repeat what Kafka has already elected" in plan.summary
 
 
 @thorough

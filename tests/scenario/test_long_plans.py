@@ -73,7 +73,7 @@ def test_only_the_approved_plan_file_is_used(world: World, how: str) -> None:
     for _ in range(5):
         world.step()
     assert world.kafka.writes == []
-    assert "file cannot be read, or is not the one that was proposed" in world.run().status.message
+    assert "file is unreadable or not the proposed one" in world.run().status.message
     world.files = path.parent
     path.write_bytes(good)
     world.operator()
@@ -189,4 +189,4 @@ def test_an_unpublished_plan_is_proposed_and_reported(world: World, monkeypatch)
     world.api.events.clear()
     proposed(world)
     (told,) = [message for reason, message in world.api.events if reason == "PlanNotPublished"]
-    assert "at most 0 are published" in told
+    assert "(limit 0)" in told

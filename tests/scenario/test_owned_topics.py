@@ -1,4 +1,4 @@
-"""Topics that have a KafkaTopic: what the Topic Operator would put back is not planned, and who says what is shown."""
+"""Topics that have a KafkaTopic: what the Topic Operator would restore is not planned, and who says what is shown."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_without_the_right_people_pause_edit_and_resume_and_the_run_waits_for_ea
     without_right(world)
     first = approved(world)
     assert first.status.plan is not None
-    assert "a person has to pause their owners: orders (KafkaTopic orders), payments" in first.status.plan.summary
+    assert "a person must pause their owners: orders (KafkaTopic orders), payments" in first.status.plan.summary
     world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=100)
     world.until(lambda: len(world.runs()) == 2)
     second = approved(world)
@@ -163,7 +163,7 @@ def test_what_git_keeps_is_never_edited_though_the_operator_may():
     kafka_topic(world, "orders", labels={"kustomize.toolkit.fluxcd.io/name": "shop"})
     run = approved(world)
     assert run.status.plan is not None
-    assert "a person has to pause their owners: orders" in run.status.plan.summary
+    assert "a person must pause their owners: orders" in run.status.plan.summary
     world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=100)
     world.until(lambda: len(world.runs()) == 2)
     (topic,) = approved(world).status.plan.to_kubernetes()["ownedTopics"]  # type: ignore[union-attr]
@@ -205,7 +205,7 @@ def test_a_pause_that_is_taken_off_while_copying_holds_the_run_and_the_throttle_
     run = raising(world)
     assert unthrottled(world) == set()
     assert run.status.phase == "Paused"
-    assert "removed more than once" in run.status.message
+    assert "removed the throttle more than once" in run.status.message
     world.kafka.copies_per_tick = 9
     as_person(world)
     world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=200)
@@ -263,7 +263,7 @@ def test_what_was_undone_before_the_end_is_no_success_and_counts_for_the_breaker
     world.until(lambda: raising(world).status.finished_at is not None, 30)
     run = raising(world)
     assert run.status.phase == "Failed"
-    assert "what the run has done was undone" in run.status.message
+    assert "the run's changes were reverted" in run.status.message
     assert not paused(world)
 
 
@@ -273,7 +273,7 @@ def test_an_operator_of_topics_that_is_down_is_waited_for():
     topic_operator(world).down = True
     for _ in range(20):
         world.step(15)
-    assert "has not said yet that it leaves the topic of KafkaTopic orders alone" in raising(world).status.message
+    assert "has not yet confirmed the pause of KafkaTopic orders" in raising(world).status.message
     assert world.kafka.reassignments() == {}
     topic_operator(world).down = False
     world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=100)

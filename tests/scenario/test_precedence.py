@@ -56,7 +56,7 @@ def stuck_elections() -> World:
     world.approve(world.until_phase("AwaitingApproval"))
     run = world.until_phase("Paused")
     assert run.spec.playbook.name == LIGHT
-    assert "do not serve yet" in run.status.message
+    assert "not yet serving" in run.status.message
     assert run.status.holds != "", "its elections may still be on their way"
     cut_off(world)
     return world
