@@ -166,7 +166,7 @@ def diff(access: Access, args: argparse.Namespace) -> int:
     colours = {"-": "red", "+": "green"}
     lines = [output.paint(line, colours[line[0]]) if line[0] in colours else line for c in found for line in as_diff(c)]
     if artifact is not None and is_missing(plan):
-        where = f"  its {many(plan.partitions, 'partition')} at {artifact.uri} in the operator's Pod"
+        where = f"  its {many(plan.partitions or 0, 'partition')} at {artifact.uri} in the operator's Pod"
         why = "the operator has not published the plan, or you may not read planparts"
         lines.append(printable(f"{where}; {why}. Copy the file with kubectl cp, and name the copy with --plan-file"))
     output.put("".join(f"{line}\n" for line in (f"  plan {plan.digest}", *lines)))

@@ -259,9 +259,9 @@ def _summary(plan: Plan, placement: Placement, rest: int, *, evened: bool) -> st
     figures = placement.summary
     load = figures.replicas_per_broker
     lines = [
-        f"raise {many(plan.partitions, 'partition')} of {many(len(topics), 'topic')} to "
-        f"{many(own.replication_factor, 'replica')}: {named}",
-        f"copies {many(plan.moves, 'replica')} (lower bound {own.lower_bound_moves}), {size}{lasts}, "
+        f"raise {many(plan.partitions or 0, 'partition')} of {many(len(topics), 'topic')} to "
+        f"{many(own.replication_factor or 0, 'replica')}: {named}",
+        f"copies {many(plan.moves or 0, 'replica')} (lower bound {own.lower_bound_moves}), {size}{lasts}, "
         f"waves: {own.waves}",
         f"replicas per broker afterwards {load.min}..{load.max} (bound {load.bound}), "
         f"partitions on fewer racks than possible: {figures.rack_violations} "

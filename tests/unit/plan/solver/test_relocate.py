@@ -89,7 +89,7 @@ def test_a_new_broker_is_filled_with_followers():
             [[0, 1], [0]],
             [0],
             Leave((0,), gone=True),
-            "row 2: t-1: in sync on broker 0 alone, .* 1 partitions are lost .*--skip-lost",
+            "row 2: t-1: in sync on broker 0 alone, .* 1 partition is lost .*--skip-lost",
         ),
         (
             [[0, 1]],
