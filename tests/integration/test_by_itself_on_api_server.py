@@ -162,7 +162,7 @@ def test_the_breaker_opens_drops_what_waits_and_tries_one_after_a_time_or_at_a_p
         dropped.status.message or ""
     )
     late = cluster.ask(known["bob"])
-    assert "so the breaker is open" in (cluster.until(late, Phase.SUPERSEDED).status.message or "")
+    assert "The breaker is open" in (cluster.until(late, Phase.SUPERSEDED).status.message or "")
     cluster.reconcile(4)
     assert {r.name for r in runs(cluster)} == {waiting, bad, late}, "nothing is proposed to be dropped again"
     assert (allowed()["status"], allowed()["reason"]) == ("False", "BreakerOpen")

@@ -214,7 +214,7 @@ def test_an_upgrade_that_changes_a_policy_asks_for_the_approval_anew(
     install("--set", "admission.operatorUsers={somebody}")
     settled()
     cluster.rule(paused=None)
-    nothing_is_done(cluster, name, "could not be read, so nobody's word can be believed")
+    nothing_is_done(cluster, name, "could not be read, so no approval can be trusted")
     cluster.starts(persons(tmp_path, operator)["operator"])
     superseded(cluster, name)
 

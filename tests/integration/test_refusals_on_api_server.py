@@ -244,7 +244,7 @@ def test_a_run_in_one_namespace_for_a_cluster_in_another(cluster: OperatedCluste
     try:
         lost = twin.ask(who("bob"), clusterRef={"name": cluster.name, "uid": cluster.uid})
         twin.until(lost, Phase.SUPERSEDED)
-        assert "the KafkaCluster it names is another one now" in twin.why(lost)
+        assert "its KafkaCluster was replaced (other uid)" in twin.why(lost)
         assert twin.kafka.writes == cluster.kafka.writes == []
     finally:
         twin.close()

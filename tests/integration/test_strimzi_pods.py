@@ -334,7 +334,7 @@ def test_a_kafkatopic_is_paused_edited_and_resumed_and_nothing_else_of_it_change
         "config": {"retention.ms": 1000, "min.insync.replicas": 2},
     }
     assert stored["metadata"]["generation"] == before["metadata"]["generation"] + 1
-    with pytest.raises(WriteFailed, match="says replicas 3 by now, not 2"):
+    with pytest.raises(WriteFailed, match=r"has replicas 3 \(planned from: 2\)"):
         topics.edit(owner, {"replicas": ("2", "4")})
     for _ in range(2):
         topics.resume(owner)

@@ -202,7 +202,7 @@ def _clear_text(host: str, port: int, seconds: float) -> ReadFailed | None:
     if len(answer) == 8 and answer[4:] == struct.pack(">i", 1):
         return ReadFailed(
             FailureKind.WRONG_PROTOCOL,
-            f"{host}:{port}: no TLS on this port; check the port and spec.security.protocol",
+            f"{host}:{port}: the port does not use TLS; check the port and spec.security.protocol",
         )
     return None
 
@@ -225,5 +225,5 @@ def _asks_for_tls(host: str, port: int, seconds: float) -> ReadFailed | None:
         return None
     return ReadFailed(
         FailureKind.WRONG_PROTOCOL,
-        f"{host}:{port}: TLS on this port; check the port and spec.security.protocol",
+        f"{host}:{port}: the port uses TLS; check the port and spec.security.protocol",
     )
