@@ -160,7 +160,7 @@ def test_commits_of_one_epoch_are_read_once(bare, monkeypatch):
     bare.ask("reset-consumer-offsets", groups=".*")
     plan = bare.until_phase("AwaitingApproval").status.plan
     assert [(c.group, c.after) for c in plan.part(OffsetChanges).offsets] == [("audit", 10), ("billing", 10)]
-    assert "could be asked about at once" not in plan.summary
+    assert "could be read at once" not in plan.summary
     commit(bare.kafka, "audit", {ORDERS: Committed(20, 4)})
     bare.ask("reset-consumer-offsets", groups="audit|billing")
     bare.until(lambda: any("only 1 of 2 leader epochs" in r.status.plan.summary for r in bare.runs() if r.status.plan))

@@ -88,7 +88,7 @@ def test_what_takes_several_requests_stops_when_it_may_go_on_no_more(kafka):
     assert kafka.dynamic == {floor: "2", ("BROKER", "0", "leader.replication.throttled.rate"): "5"}
 
 
-@pytest.mark.parametrize(("lease", "fresh", "why"), [(False, True, "Lease"), (True, False, "too long ago")])
+@pytest.mark.parametrize(("lease", "fresh", "why"), [(False, True, "Lease"), (True, False, "observation is too old")])
 def test_an_answer_that_takes_long_lets_nobody_be_elected_by_old_reads(kafka, monkeypatch, lease, fresh, why):
     """Whoever would lead is asked right before; by the time it has answered, the guards' reads may be old."""
     kafka.partitions[ORDERS].leader, kafka.partitions[ORDERS].replicas = 0, [1, 0]

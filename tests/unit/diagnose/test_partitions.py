@@ -93,7 +93,7 @@ def test_a_leader_of_3_7_or_later_asks_for_no_more_replicas_than_there_are():
     for version in ("3.6.2", "3.6", "2.8.1"):
         assert refused(version=version, minIsr=2) == "1 in sync (required: 2)"
     assert refused(SHOWN, *told("2"), version="3.6.2", minIsr=2) == "1 in sync (required: 2)"
-    assert refused(version="3.6.2", replicas=(1, 2), isr=[1], minIsr=3) == "1 in sync and needs 3"
+    assert refused(version="3.6.2", replicas=(1, 2), isr=[1], minIsr=3) == "1 in sync (required: 3)"
 
 
 def test_of_a_version_that_is_not_known_only_what_every_version_refuses_is_named():

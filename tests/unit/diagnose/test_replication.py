@@ -34,7 +34,7 @@ def test_topics_and_internal_topics_are_named_apart():
     assert topics.severity is Severity.CRITICAL
     assert topics.firing()
     assert "orders has factor 1 (wanted 3) in 2 of 2 partitions" in topics.evidence[0]
-    assert not any("cannot be cured" in line for line in topics.evidence)
+    assert not any("no cure now" in line for line in topics.evidence)
 
 
 def test_one_partition_below_is_enough_and_factor_two_is_a_warning():
