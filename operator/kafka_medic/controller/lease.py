@@ -177,7 +177,7 @@ class Lease:
             self._lose("it was deleted")
             return False
         if not self._is_mine(lease, self._stored):
-            self._lose(f"{(lease.get('spec') or {}).get('holderIdentity') or 'nobody'} holds it")
+            self._lose(f"{(lease.get('spec') or {}).get('holderIdentity') or 'no operator'} holds it")
             return False
         self._put(lease)
         return True

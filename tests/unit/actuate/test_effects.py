@@ -125,7 +125,7 @@ def test_an_offset_is_set_once_and_set_again_nothing_is_sent(kafka):
     [
         ("Empty", Committed(33, 3, "m"), "has committed since on orders-0"),
         ("Empty", Committed(32, 4, "m"), "has committed since on orders-0"),
-        ("Stable", BEFORE, "group billing is Stable by now"),
+        ("Stable", BEFORE, "group billing is Stable now"),
     ],
 )
 def test_an_offset_that_is_not_as_the_plan_saw_it_is_not_overwritten(kafka, state, present, told):

@@ -46,7 +46,7 @@ def add_parser(subparsers: Any) -> None:
     back = _action(actions, "restore", "set committed offsets from a file")
     back.add_argument(
         "--from", dest="file", required=True, metavar="FILE",
-        help="what `backup` wrote, or the Remediation that set them (kubectl get -o yaml), put back exactly; or CSV as "
+        help="what `backup` wrote, or the Remediation that set them (kubectl get -o yaml), restored exactly; or CSV as "
         "Kafka's own tool exports it; - is standard input",
     )  # fmt: skip
     back.add_argument("--group", metavar="NAME", help="the group of a CSV file of topic,partition,offset")

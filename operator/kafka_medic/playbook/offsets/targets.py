@@ -66,7 +66,7 @@ def read_aim(text: str) -> Aim:
     try:
         how = How(word)
     except ValueError:
-        raise ValueError(f"{text[:60]!r} says no offset; {WAY_OUT}") from None
+        raise ValueError(f"{text[:60]!r} is not an offset; {WAY_OUT}") from None
     match how:
         case How.OFFSET | How.SHIFT_BY:
             if not re.fullmatch(r"[+-]?\d{1,19}" if how is How.SHIFT_BY else r"\d{1,19}", value):

@@ -64,7 +64,7 @@ def undo_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
 def _earlier(request: PlanRequest, name: str) -> OtherRun | Refusal:
     """The run whose offsets are to be put back."""
     if not name:
-        return Refusal("parameters.remediation: name the Remediation whose offsets are to be put back", permanent=True)
+        return Refusal("parameters.remediation: name the Remediation whose offsets to restore", permanent=True)
     if request.others is None:
         message = "what the other Remediations of this cluster have set could not be read"
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.UNKNOWN, message),))
