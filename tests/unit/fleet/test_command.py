@@ -68,7 +68,7 @@ def test_a_cluster_that_is_not_there_is_answered_with_those_that_are(asked, tmp_
     history(tmp_path / "h", cluster("payments", 9), cluster("logs", 9))
     asked("report", "--cluster", "payment", code=4)
     assert "--cluster payment: not in the history" in asked.told.err
-    assert "there are logs, payments" in asked.told.err
+    assert "the history has logs, payments" in asked.told.err
     assert set(asked("report", "--cluster", "payments")) == {"payments"}
     assert set(asked("report", "--cluster", "id-logs")) == {"logs"}
 

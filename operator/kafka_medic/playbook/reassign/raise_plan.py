@@ -244,7 +244,7 @@ def _most_exposed(placement: Placement, most: int) -> tuple[Placement, int]:
 def _sentence(changes: Sequence[PartitionChange], settings: ReassignParameters) -> str:
     copies = sum(len(c.replicas) - len(c.replicas_before) for c in changes)
     rate = settings.throttle_bytes_per_second
-    throttle = f"throttled to {format_bytes(rate)}/s a broker" if rate else "without a throttle"
+    throttle = f"throttled to {format_bytes(rate)}/s per broker" if rate else "without a throttle"
     if settings.bandwidth is not None:
         throttle += f" ({settings.bandwidth_share} % of the {format_bytes(settings.bandwidth)}/s stated)"
     return f"copy {many(copies, 'replica')} of {many(len(changes), 'partition')}, {throttle}, then remove the throttle"

@@ -153,8 +153,8 @@ def _summary(plan: Plan, snapshot: Snapshot, left_out: str) -> str:
         )
         lines += [f"  {s.name}={s.after} on broker {some(s.brokers, 20)} (now {s.before})" for s in own.static_settings]
         lines.append(
-            "if a broker comes back with an old value, the run pauses and names the broker; to restart it again, approve "
-            "the same plan again"
+            "if a broker comes back with an old value, the run pauses and names the broker; to restart it again, "
+            "approve the same plan again"
         )
         apart = [v.id for v in snapshot.controllers_apart()]
         if apart:
