@@ -204,7 +204,7 @@ def test_the_command_writes_a_plan_for_people(tmp_path, capsys, options, moves):
     assert main.main([*line, "--output", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr()
     assert "replicas moved" in printed.out
-    assert "The operator removes none" in printed.err
+    assert "The operator carries out no such plan" in printed.err
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["moves"] == moves
     request = json.loads((tmp_path / "out" / "reassignment.json").read_text())
     assert all(len(row["replicas"]) == 2 for row in request["partitions"])
