@@ -51,8 +51,8 @@ SENT_AS: Mapping[str, tuple[str, ...]] = {
     "ElectPreferred": ("elect",),
 }
 """By kind of effect: kinds of orders that the stub brokers note."""
-STANDS_BY = "another operator holds the lease"
-TOO_OLD = "was read too long ago"
+STANDS_BY = "Lease held by another operator"
+TOO_OLD = "its observation is too old"
 HELD_BACK = "held back"
 EVICTIONS = re.compile(
     r'apiserver_request_total\{[^}]*code="201"[^}]*resource="pods"[^}]*subresource="eviction"[^}]*\} (\S+)'

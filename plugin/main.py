@@ -4,14 +4,9 @@ Python imports no native module from a zip file. The file therefore unpacks itse
 cache that is named after its contents, and runs from there. Only the standard library is imported here.
 """
 
-import atexit
+import gc
 import os
-import platform
-import shutil
 import sys
-import sysconfig
-import tempfile
-import zipfile
 from pathlib import Path
 
 DIGEST = "@DIGEST@"
@@ -22,7 +17,8 @@ COMPLETION = "kubectl_complete-kafka_medic"
 
 def platform_tag() -> str:
     """As the builder names the folders of native modules."""
-    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
+    machine = os.uname().machine.lower()
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
     return f"cp{sys.version_info[0]}{sys.version_info[1]}-{sys.platform}-{machine}"
 
 
@@ -32,6 +28,11 @@ def unpacked(archive: Path) -> Path:
     final = cache / f"plugin-{DIGEST[:16]}-{platform_tag()}"
     if final.is_dir() and final.stat().st_uid == os.getuid():
         return final
+    # Each command after the first one ends above, and starts sooner without these.
+    import atexit  # noqa: PLC0415
+    import shutil  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415
+
     try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=cache))
@@ -52,6 +53,8 @@ def unpacked(archive: Path) -> Path:
 
 
 def extract(archive: Path, folder: Path) -> None:
+    import zipfile  # noqa: PLC0415
+
     native = f"{NATIVE}{platform_tag()}/"
     with zipfile.ZipFile(archive) as zipped:
         names = zipped.namelist()
@@ -67,6 +70,8 @@ def extract(archive: Path, folder: Path) -> None:
 
 def refuse(held: list[str]) -> None:
     """Hands over to a Python that the file has a native module for, or ends with what to do."""
+    import shutil  # noqa: PLC0415
+
     here = platform_tag().partition("-")[2]
     for version in ("3.11", "3.13"):
         if f"cp{version.replace('.', '')}-{here}" in held and (other := shutil.which(f"python{version}")):
@@ -79,8 +84,9 @@ def refuse(held: list[str]) -> None:
 
 def main() -> int:
     archive = Path(sys.argv[0]).resolve()
-    if sys.version_info < (3, 11) or sysconfig.get_platform().startswith("win"):
+    if sys.version_info < (3, 11) or sys.platform == "win32":
         sys.exit("kafka-medic: needs Python 3.11 or later on Linux or macOS")
+    gc.set_threshold(20_000)  # The start makes many objects and no garbage.
     sys.path.insert(0, str(unpacked(archive)))
     from kafka_medic.cli.main import complete_plugin, plugin  # noqa: PLC0415
 

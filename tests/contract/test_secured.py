@@ -168,19 +168,22 @@ REFUSED = [
     pytest.param(
         to("MUTUAL", tls=lambda c, _: material(c.ca)),
         FailureKind.CLIENT_CERTIFICATE,
-        "wants a client certificate",
+        "requires a client certificate",
         id="no-client-certificate",
     ),
     pytest.param(
         to("MUTUAL", tls=lambda c, _: material(c.ca, c.stranger)),
         FailureKind.CLIENT_CERTIFICATE,
-        "refused ours",
+        "refused it",
         id="unknown-client-certificate",
     ),
-    pytest.param(in_the_clear, FailureKind.WRONG_PROTOCOL, "speaks TLS", id="plaintext-to-tls"),
-    pytest.param(tls_to_a_port_without, FailureKind.WRONG_PROTOCOL, "does not speak TLS", id="tls-to-plaintext"),
+    pytest.param(in_the_clear, FailureKind.WRONG_PROTOCOL, "the port uses TLS", id="plaintext-to-tls"),
+    pytest.param(tls_to_a_port_without, FailureKind.WRONG_PROTOCOL, "the port does not use TLS", id="tls-to-plaintext"),
     pytest.param(
-        to("SASLTLS", "PLAIN", protocol="SASL_PLAINTEXT"), FailureKind.WRONG_PROTOCOL, "speaks TLS", id="sasl-to-tls"
+        to("SASLTLS", "PLAIN", protocol="SASL_PLAINTEXT"),
+        FailureKind.WRONG_PROTOCOL,
+        "the port uses TLS",
+        id="sasl-to-tls",
     ),
     pytest.param(
         to("TLS", "PLAIN", protocol="SASL_SSL"), FailureKind.WRONG_PROTOCOL, "SASL state", id="sasl-to-a-port-without"

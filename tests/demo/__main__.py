@@ -66,7 +66,7 @@ def incident(mode: str) -> None:
     readable = records.read_from(boot, TOPIC, 10, 11, seconds=8)
     show("records that cannot be read", 21 - 10 - len(readable), 11)
     operator.wait_condition(NAMESPACE, "demo", "Replicated", "False")
-    tell(f"   the operator says: {finding('PartitionLeaderless')}")
+    tell(f"   the operator reports: {finding('PartitionLeaderless')}")
 
     tell("broker 1 is back")
     kafka.start_broker(1)
@@ -91,7 +91,7 @@ def incident(mode: str) -> None:
     show("that failed", len(traffic.failed), 0)
     tell(f"   ({len(traffic.acked)} records were acknowledged and read while all this went on)")
     kafka.start_broker(1)
-    tell("done: nothing was lost, and broker 1 may go at any time")
+    tell("done: nothing was lost, and you can stop broker 1 at any time")
 
 
 def clear() -> None:
@@ -135,9 +135,9 @@ def heal(mode: str) -> None:
         tell(f"   journal: {entry['id']:<40} {entry['state']:<6} {entry.get('detail', '')}")
     show("approved by", run["status"]["approvedBy"], "alice")
     boot = get("kafkacluster", "demo", namespace=NAMESPACE)["spec"]["bootstrapServers"]
-    show("throttles left behind", operator.throttles(boot), [])
+    show("throttles left behind", operator.throttles(boot) or "none", "none")
     factors = operator.factors(boot)
-    show("in-sync replicas of each topic", {t: f for t, f in factors.items() if f != {3}}, {})
+    show("topics not fully in sync", sorted(t for t, f in factors.items() if f != {3}) or "none", "none")
     tell(f"   topics at factor 3, all in sync: {', '.join(sorted(factors))} ({mode})")
 
 

@@ -79,7 +79,7 @@ def test_a_team_gets_its_leaders_back_by_its_own_playbook(case: Case) -> None:
         wait_for("the wrong one to be refused", is_refused, 30)
         told = accepted(WRONG)[1]
         assert "spec.steps[0].guards" in told
-        assert "GroupEmpty is not asked by ReorderReplicas" in told
+        assert "GroupEmpty is not a guard of ReorderReplicas" in told
         case.watch()
         case.condition("Reachable", "True")
         kubectl("label", "kafkacluster", case.name, "-n", case.namespace, "team=orders")

@@ -58,7 +58,7 @@ def left_behind(scene: Scene) -> Scenario:
 
 
 def four_replicas(scene: Scene) -> Scenario:
-    word = "cannot be cured now: factor 4 needs 4 live brokers and 3 live"
+    word = "no cure now: factor 4 needs 4 live brokers, the cluster has 3"
     return Scenario(
         "four replicas wanted of three brokers",
         (
@@ -103,7 +103,7 @@ def only_replica_away(scene: Scene) -> Scenario:
             "PartitionLeaderless",
             LEADERLESS_FOR,
             (
-                f"1 partitions have their only replicas on broker {THIN_ON}, which is missing",
+                f"1 partition has its only replicas on broker {THIN_ON}, which is missing",
                 f"group {GROUP} cannot read 11 records: {THIN}-0 committed 10, log end 21",
             ),
         ),

@@ -119,7 +119,7 @@ def stuck(scene: Scene, controller: int, away: int) -> Iterator[Act]:
             return [r for r in runs if r["spec"]["playbook"]["name"] == "restart-controller"]
 
         wait_for("the cure to be proposed", lambda: [operator.phase(r) for r in mine()] == ["AwaitingApproval"], 150)
-        assert f"broker {controller} gives way as controller" in mine()[0]["status"]["plan"]["summary"]
+        assert f"broker {controller} resigns as controller" in mine()[0]["status"]["plan"]["summary"]
         assert operator.approve(mine()[0], "alice").returncode == 0
         wait_for("another controller", lambda: [operator.phase(r) for r in mine()] == ["Succeeded"], 120)
         assert cluster.controller(scene) != controller

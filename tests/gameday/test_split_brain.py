@@ -99,9 +99,9 @@ def stale(scene: Scene) -> Scenario:
         cluster.start(scene, away)
 
     words = (
-        f"still counts broker {away}, not registered",
-        f"3 records are only in its own log and are lost when it restarts, unless they are saved: {ORDERS}-{kept}: 3",
-        f"broker {kept} is the stale one",
+        f"still lists broker {away}, not registered",
+        f"3 records are only in its own log, and lost at its restart unless saved: {ORDERS}-{kept}: 3",
+        f"broker {kept} is stale",
     )
     return Scenario(
         "a broker that the controller cannot tell",

@@ -57,7 +57,11 @@ def test_stopped_for_the_reset_and_started_again_at_any_end(story: tuple[Scene, 
         with records.joined(case.boot, group, topic, "a stranger"):
             assert operator.approve(run, "alice").returncode == 0
             wait_for("the consumers to be stopped", lambda: replicas() == 0, 90)
-            wait_for("the stranger to be noticed", lambda: "is still there" in message(case.asked, case.namespace), 90)
+            wait_for(
+                "the stranger to be noticed",
+                lambda: "until its session times out" in message(case.asked, case.namespace),
+                90,
+            )
             pods = ("pods", "-l", "app.kubernetes.io/name=kafka-medic", "-n", operator.NAMESPACE)
             kubectl("delete", *pods, "--grace-period=0", "--force")
             assert operator.approve(run, "alice", "Reject").returncode == 0

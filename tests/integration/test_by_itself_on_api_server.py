@@ -85,7 +85,7 @@ def test_auto_asks_beyond_each_of_its_bounds_and_acts_within_all_of_them(
     asked = cluster.ask(known["bob"])
     cluster.until(asked, Phase.AWAITING_APPROVAL)
     cluster.reconcile(2)
-    assert "bob asked for it, and Auto is for what findings ask for" in cluster.why(asked)
+    assert "bob requested it, and Auto covers runs of findings only" in cluster.why(asked)
     cluster.admin.delete(cluster.path("remediations", asked))
 
     cluster.rule(auto={"maxPartitions": 6})
@@ -158,11 +158,11 @@ def test_the_breaker_opens_drops_what_waits_and_tries_one_after_a_time_or_at_a_p
     bad = fails()
     cluster.rule(playbooks=None)
     dropped = cluster.until(waiting, Phase.SUPERSEDED)
-    assert f"dropped: the last 1 remediations failed or did not cure ({bad}), so the breaker is open until" in (
+    assert f"dropped: the last 1 remediation failed or did not cure ({bad}). The breaker is open until" in (
         dropped.status.message or ""
     )
     late = cluster.ask(known["bob"])
-    assert "so the breaker is open" in (cluster.until(late, Phase.SUPERSEDED).status.message or "")
+    assert "The breaker is open" in (cluster.until(late, Phase.SUPERSEDED).status.message or "")
     cluster.reconcile(4)
     assert {r.name for r in runs(cluster)} == {waiting, bad, late}, "nothing is proposed to be dropped again"
     assert (allowed()["status"], allowed()["reason"]) == ("False", "BreakerOpen")

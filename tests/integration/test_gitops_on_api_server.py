@@ -207,7 +207,7 @@ def test_a_topic_that_git_keeps_is_reported_with_the_edit_and_never_edited(kept:
     evidence = " ".join(told["evidence"])
     assert '"replicas":3' in evidence
     assert name in evidence
-    assert f"edit them in Git, where {TOOLS[manager]} takes them from" in evidence
+    assert f"edit them in Git: {TOOLS[manager]} applies them from there" in evidence
     stored = kept.admin.get(path)
     assert stored["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"], "nobody has written it"
     assert len(kept.runs()) == 1, "proposed once, whatever Git puts back"

@@ -417,7 +417,7 @@ def test_a_pod_that_nothing_makes_anew_is_said_before_anything_is_proposed(owned
     cluster.reconcile(4)
     status, message = cluster.conditions()["RestartsPossible"]
     assert status == "False"
-    assert "has no owner, so nothing would make it anew" in message
+    assert "has no owner, so no controller would recreate it" in message
     assert cluster.run(name).status.phase is Phase.PLANNING
     assert "cannot be restarted: Pod alone-" in cluster.why(name)
     assert {pod["metadata"]["name"] for pod in cluster.kubelet.pods()} == {"alone-0", "alone-1", "alone-2"}
@@ -436,7 +436,7 @@ def test_kafka_without_pods_is_watched_and_what_cannot_be_done_is_said(known: di
     assert conditions["RestartsPossible"]["reason"] == "NotProbed"
     assert "no playbook restarts a broker" in conditions["RestartsPossible"]["message"]
     assert cluster.run(restart).status.phase is Phase.FAILED
-    assert "does not say which Pods its brokers are: set spec.brokers.podSelector" in cluster.why(restart)
+    assert "the KafkaCluster has no spec.brokers.podSelector" in cluster.why(restart)
     cluster.until(raised, Phase.AWAITING_APPROVAL)
     cluster.say(known["alice"], raised)
     cluster.until(raised, Phase.SUCCEEDED, 60)

@@ -117,7 +117,7 @@ def test_it_reads_decides_and_requests_with_python_alone(run: Run, api: ApiOfPer
     name = api.world.run().name
     for words, needed in (
         (("version",), "kafka-medic "),
-        (("--help",), "what is wrong, what waits for whom"),
+        (("--help",), "findings, runs that wait"),
         (("status",), "1 cluster: 2 Critical; 1 run waits"),
         (("status", "-o", "json"), '"controller": 0'),
         (("list", "-o", "wide"), "AwaitingApproval"),
@@ -126,7 +126,7 @@ def test_it_reads_decides_and_requests_with_python_alone(run: Run, api: ApiOfPer
         (("explain", name), "ApprovalValid"),
         (("history", name), "Planned"),
         (("pause", "c", "--reason", "until Monday"), "is paused: until Monday (paused by alice)"),
-        (("resume", "c", "--yes"), "is not paused any more"),
+        (("resume", "c", "--yes"), "is resumed"),
         (("run", "raise-replication-factor", "--cluster", "c", "--yes"), "created Remediation"),
         (("approve", name, "--yes"), "approved by alice"),
         (("reject", name, "--yes"), "rejected by alice"),

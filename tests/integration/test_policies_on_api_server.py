@@ -155,7 +155,7 @@ def test_while_one_is_gone_nobodys_word_counts_and_after_it_none_from_before(
     assert cluster.kafka.writes == []
     ended = cluster.run(name)
     assert ended.status.phase is Phase.SUPERSEDED
-    assert "so who asked for it is not proven" in (ended.status.message or "")
+    assert "so its requester is not proven" in (ended.status.message or "")
 
 
 def off() -> None:
@@ -176,7 +176,7 @@ def test_an_approval_forged_while_admission_was_off(cluster: OperatedCluster, wh
     cluster.reconcile(4)
     assert cluster.kafka.writes == []
     assert cluster.run(name).status.phase is Phase.SUPERSEDED
-    assert "so who asked for it is not proven" in cluster.why(name)
+    assert "so its requester is not proven" in cluster.why(name)
     honest = cluster.ask(who("bob"))
     cluster.until(honest, Phase.AWAITING_APPROVAL)
     cluster.say(who("alice"), honest)
@@ -215,7 +215,7 @@ def test_an_upgrade_that_changes_a_policy_asks_for_the_approval_anew(
     install("--set", "admission.operatorUsers={somebody}")
     settled()
     cluster.rule(paused=None)
-    nothing_is_done(cluster, name, "could not be read, so nobody's word can be believed")
+    nothing_is_done(cluster, name, "could not be read, so no approval can be trusted")
     cluster.starts(persons(tmp_path, operator)["operator"])
     superseded(cluster, name)
 
@@ -254,4 +254,4 @@ def superseded(cluster: OperatedCluster, name: str) -> None:
     cluster.reconcile(4)
     assert cluster.kafka.writes == []
     assert cluster.run(name).status.phase is Phase.SUPERSEDED
-    assert "so who asked for it is not proven" in cluster.why(name)
+    assert "so its requester is not proven" in cluster.why(name)

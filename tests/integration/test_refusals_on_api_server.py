@@ -73,7 +73,7 @@ def held_back(why: str, attempt: Callable[..., object], *args: Any, **spec: Any)
 
 def test_who_asked_approves_it(cluster: OperatedCluster, who: Who, run: str) -> None:
     cluster.say(who("bob"), run, approver="bob")
-    nothing_is_done(cluster, run, "bob: bob asked for this run, and approvals.allowRequester is false")
+    nothing_is_done(cluster, run, "bob: bob requested this run, and approvals.allowRequester is false")
 
 
 def test_somebody_without_the_verb(cluster: OperatedCluster, who: Who, run: str) -> None:
@@ -198,10 +198,10 @@ def test_the_kafkacluster_is_edited_after_approval(cluster: OperatedCluster, who
             cluster.rule(approvals={"required": 2})
         nothing_is_done(cluster, run, "waits for 1 more approval")
         cluster.rule(approvals=None, mode="Observe")
-        nothing_is_done(cluster, run, "the KafkaCluster's mode is Observe: nothing is ever done")
+        nothing_is_done(cluster, run, "the KafkaCluster's mode is Observe, so the operator carries out no plan")
         cluster.kafka.cluster_id = "another-kafka"
         cluster.rule(mode=None)
-        nothing_is_done(cluster, run, f"made for the Kafka cluster {planned}, and the one that answers now is another-")
+        nothing_is_done(cluster, run, f"the plan is for Kafka cluster {planned}, but cluster another-")
         cluster.unsay()
     finally:
         cluster.kafka.cluster_id = planned
@@ -244,7 +244,7 @@ def test_a_run_in_one_namespace_for_a_cluster_in_another(cluster: OperatedCluste
     try:
         lost = twin.ask(who("bob"), clusterRef={"name": cluster.name, "uid": cluster.uid})
         twin.until(lost, Phase.SUPERSEDED)
-        assert "the KafkaCluster it names is another one now" in twin.why(lost)
+        assert "its KafkaCluster was replaced (other uid)" in twin.why(lost)
         assert twin.kafka.writes == cluster.kafka.writes == []
     finally:
         twin.close()
@@ -276,7 +276,7 @@ def test_after_expiry(another: OperatedCluster, who: Who) -> None:
     another.until(name, Phase.AWAITING_APPROVAL)
     with another.approved_but_paused(who("alice"), name):
         another.ahead += 24 * 3600
-    nothing_is_done(another, name, "nobody approved the plan in time")
+    nothing_is_done(another, name, "the plan expired without approval")
     assert another.run(name).status.phase is Phase.EXPIRED
     another.say(who("alice"), name)
     nothing_is_done(another, name)
@@ -295,7 +295,7 @@ def test_the_digest_of_an_older_plan(another: OperatedCluster, who: Who) -> None
             plan = another.run(name).status.plan
             if plan is not None and old is not None and plan.digest != old.digest:
                 break
-    nothing_is_done(another, name, "alice: it names another plan; read the present one and approve again")
+    nothing_is_done(another, name, "alice: it names another plan; read the current plan and approve again")
 
 
 def test_a_playbook_is_edited_between_approval_and_run(another: OperatedCluster, who: Who) -> None:
@@ -309,7 +309,7 @@ def test_a_playbook_is_edited_between_approval_and_run(another: OperatedCluster,
         another.until(name, Phase.AWAITING_APPROVAL)
         with another.approved_but_paused(who("alice"), name):
             another.admin.merge(f"{playbooks}/of-this-test", {"spec": {"steps": own["spec"]["steps"][:-1]}})
-        nothing_is_done(another, name, "the playbook of-this-test was changed since")
+        nothing_is_done(another, name, "playbook of-this-test changed since then")
         assert another.run(name).status.phase is Phase.SUPERSEDED
     finally:
         another.admin.delete(f"{playbooks}/of-this-test")

@@ -131,7 +131,7 @@ def test_scaled_to_nothing_and_back_to_what_it_was_after_the_reset_and_at_a_reje
     shop.until(rejected, Phase.RUNNING)
     shop.reconcile(3)
     assert shop.replicas() == 0
-    assert "a member of billing is still there" in shop.why(rejected)
+    assert "billing has a member until its session times out" in shop.why(rejected)
     shop.say(known["alice"], rejected, decision="Reject")
     shop.until(rejected, Phase.ABORTED)
     assert shop.replicas() == REPLICAS

@@ -144,7 +144,7 @@ def test_a_roll_of_strimzis_is_seen(api: KubernetesApi, pod: str) -> None:
     assert (rollout.kind, rollout.name, rollout.reason) == (
         "StrimziPodSet",
         "kafka",
-        "2 of 3 Pods have the latest revision",
+        "2 of 3 Pods at the latest revision",
     )
 
 
@@ -334,7 +334,7 @@ def test_a_kafkatopic_is_paused_edited_and_resumed_and_nothing_else_of_it_change
         "config": {"retention.ms": 1000, "min.insync.replicas": 2},
     }
     assert stored["metadata"]["generation"] == before["metadata"]["generation"] + 1
-    with pytest.raises(WriteFailed, match="says replicas 3 by now, not 2"):
+    with pytest.raises(WriteFailed, match=r"has replicas 3 \(planned from: 2\)"):
         topics.edit(owner, {"replicas": ("2", "4")})
     for _ in range(2):
         topics.resume(owner)

@@ -150,7 +150,7 @@ def test_who_holds_a_machines_token_is_not_two_people(cluster: OperatedCluster, 
     cluster.until(run, Phase.AWAITING_APPROVAL)
     cluster.rule(paused=True)
     cluster.say(who("alice"), run)
-    nothing_is_done(cluster, run, "waits for 1 more approval", "because a ServiceAccount asked for it")
+    nothing_is_done(cluster, run, "waits for 1 more approval", "because a ServiceAccount requested the run")
     cluster.say(who("carol"), run, approver="carol")
     assert cluster.until(run, Phase.APPROVED).status.approved_by == "alice, carol"
 
@@ -184,8 +184,7 @@ def test_a_name_that_was_taken_beforehand(cluster: OperatedCluster, who: Who) ->
     events = cluster.admin.list(f"/api/v1/namespaces/{NAMESPACE}/events")
     mine = [e["message"] for e in events if (e["reason"], e["involvedObject"]["name"]) == ("NameTaken", cluster.name)]
     assert mine == [
-        f"a proposal of {PLAYBOOK} found its name taken by {first.name}, which bob has created; "
-        f"it is proposed as {run.name}"
+        f"the name of a proposal of {PLAYBOOK} is taken by {first.name} (created by bob); proposed as {run.name}"
     ]
     cluster.say(who("alice"), run.name)
     cluster.until(run.name, Phase.SUCCEEDED, 60)
@@ -219,7 +218,7 @@ def test_a_forged_journal_while_the_policies_are_away(cluster: OperatedCluster, 
     gone = [without(kind, policy.name) for policy in chart_rules().policies for kind in (BINDING, POLICY)]
     try:
         wait_for("the policies to go", lambda: _passes(forge), seconds=30)
-        nothing_is_done(cluster, run.name, "its status is not believed")
+        nothing_is_done(cluster, run.name, "its status is not trusted")
     finally:
         for one in reversed(gone):
             again(one)

@@ -185,7 +185,7 @@ def test_of_two_one_acts_and_the_other_goes_on(watch: Callable[..., Watched], st
     first = start("first", moment)
     wait_for("the first at work", lambda: holder(place) == "first" and looked(place) != "", 60)
     second = start("second")
-    wait_for("the second to stand by", lambda: second.says("another operator holds the lease"), 60)
+    wait_for("the second to stand by", lambda: second.says("Lease held by another operator"), 60)
     run = asked(place)
     approved(place, run)
     wait_for("the first to be stopped before its effect", first.stopped, 60)
@@ -198,12 +198,12 @@ def test_of_two_one_acts_and_the_other_goes_on(watch: Callable[..., Watched], st
     wait_for("the throttle and the moves", lambda: kinds(kafka)[:2] == WHOLE_RUN[:2], 60)
 
     os.kill(first.popen.pid, signal.SIGCONT)
-    wait_for("the first to find that out", lambda: first.says("the cluster's Lease is not held any more"), 60)
+    wait_for("the first to find that out", lambda: first.says("no longer holds the cluster's Lease"), 60)
     copied(kafka)
     phase(place, run, Phase.SUCCEEDED)
     assert kinds(kafka) == WHOLE_RUN
     assert {pid for pid, _ in kafka.writes()} == {second.popen.pid}, "under an old Lease nothing is written"
-    wait_for("the first to stand by", lambda: first.says("another operator holds the lease"), 30)
+    wait_for("the first to stand by", lambda: first.says("Lease held by another operator"), 30)
     assert first.alive() == second.alive() == 200
 
     second.popen.kill()
@@ -219,11 +219,11 @@ def test_observations_longer_than_the_lease_leave_it_where_it_is(watch: Callable
     first = start("first", "slow-reads")
     wait_for("the first's lease", lambda: holder(place) == "first", 60)
     second = start("second", "slow-reads")
-    wait_for("the second to stand by", lambda: second.says("another operator holds the lease"), 60)
+    wait_for("the second to stand by", lambda: second.says("Lease held by another operator"), 60)
     for _ in range(2):
         looks_on(place, 6 * SLOW_SECONDS)
     assert holder(place) == "first"
-    assert not first.says("another operator holds the lease"), "no observation was thrown away"
+    assert not first.says("Lease held by another operator"), "no observation was thrown away"
 
     first.popen.terminate()
     first.popen.wait(60)

@@ -79,4 +79,4 @@ def test_a_persons_run_is_dropped_too_with_the_reason(world: World) -> None:
     world.step()
     (asked,) = [r for r in world.runs() if r.spec.requested_by]
     assert asked.status.phase is Phase.SUPERSEDED
-    assert "the breaker is open until" in asked.status.message
+    assert "The breaker is open until" in asked.status.message

@@ -104,7 +104,7 @@ def test_a_topic_of_a_user_is_not_the_canarys(world: World) -> None:
     assert not running(world)
     status, message = health(world)
     assert status == "Unknown"
-    assert f"topic {TOPIC} is there and was not made by kafka-medic" in message
+    assert f"topic {TOPIC} exists but was not made by kafka-medic" in message
     assert "spec.probes.canary.topic" in message
     assert world.condition("Ready")["status"] == "Unknown", "it was asked for and cannot be told"
 

@@ -8,6 +8,7 @@ import pytest
 
 from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import Restarts
 from tests.scenario.test_restarts import paused, watched
 from tests.simulation.deaths import Interrupted
@@ -74,9 +75,7 @@ def test_brokers_are_drained_before_their_restart():
     assert {TopicPartition(d.topic, p): list(d.replicas_before) for d in one for p in d.partitions} == TWICE
     assert all(d.replicas[0] != 1 and d.replicas[-1] == 1 for d in one)
     assert sorted(d.replicas[0] for d in one) == [0, 2], "spread over the others"
-    assert (
-        "first the 2 partitions that it leads go 1 to broker 0, 1 to broker 2; afterwards 2 come back" in plan.summary
-    )
+    assert "first 2 leaderships of it: 1 to broker 0, 1 to broker 2; afterwards 2 return" in plan.summary
     approved(world)
     watched(world)
     assert world.run().status.phase == "Succeeded", world.run().status.message
@@ -171,7 +170,7 @@ def test_a_reject_restores_replica_orders(moment: str):
     assert not world.run().metadata.finalizers
     assert "stopped by alice" in run.status.message
     away = sum(p.leader != p.replicas[0] for p in parts(world))
-    assert (f"{away} partitions are still led by who took over" in run.status.message) == (away > 0)
+    assert (f"{many(away, 'partition')} still led by another broker" in run.status.message) == (away > 0)
 
 
 def test_an_order_after_the_reject_is_restored_too():
@@ -217,7 +216,7 @@ def test_a_foreign_replica_order_ends_the_run():
     run = world.run()
     assert run.status.phase == "Superseded"
     assert orders(world) == before | {theirs: [0, 2, 1]}
-    assert "the replicas of orders-1 are as somebody else has put them" in run.status.message
+    assert "another client changed the replicas of orders-1" in run.status.message
     assert world.pods.restarts == [1]
 
 
@@ -236,9 +235,9 @@ def test_a_foreign_order_is_not_overwritten_again(way: str):
     watched(world)
     run = world.run()
     assert run.status.phase == "Superseded"
-    assert "the order of the replicas of orders-1 was changed again by somebody else" in run.status.message
+    assert "another client changed the replica order of orders-1" in run.status.message
     assert orders(world) == before | {theirs: order}
-    assert ("the replicas of orders-1 are as somebody else has put them" in run.status.message) == (way == "back")
+    assert ("another client changed the replicas of orders-1" in run.status.message) == (way == "back")
 
 
 def test_the_drain_waits_for_a_new_leader_in_sync():
@@ -352,7 +351,7 @@ def test_unsupported_parameters_are_refused(parameters: dict[str, str], words: s
         world.kafka.topic(f"small-{number}", ORDERS[2])
     run = world.until_phase("Failed", reconciles=5)
     assert words in run.status.message
-    assert "leave drainFirst out" in run.status.message
+    assert "remove drainFirst" in run.status.message
     assert world.kafka.writes == []
 
 

@@ -95,7 +95,7 @@ def test_the_plan_says_what_kafkas_own_rebalancing_does(world):
     kafka_of(world).dynamic["BROKER", "1", "auto.leader.rebalance.enable"] = "true"
     plan = world.until_phase("AwaitingApproval").status.plan
     assert "auto.leader.rebalance.enable is on (broker 1)" in plan.summary
-    assert "What it has done by then is not done again" in plan.summary
+    assert "The run does not repeat what Kafka has already elected" in plan.summary
 
 
 @thorough
@@ -118,7 +118,7 @@ def test_the_next_batch_waits_until_leaders_serve(world):
     assert [len(r) for r in kafka.requests] == [4]
     run = world.run()
     assert run.status.phase == "Paused"
-    assert "4 of 4 partitions of the last batch do not serve yet: orders-0" in run.status.message
+    assert "not yet serving: 4 of 4 partitions of the last batch: orders-0" in run.status.message
     assert "bound 10s" in run.status.message
     kafka.mute = set()
     watched(world)

@@ -35,7 +35,7 @@ def test_new_replicas_get_their_share_of_the_leaderships(world: World) -> None:
     run = world.until_phase("AwaitingApproval")
     plan = run.status.plan
     assert plan is not None
-    assert "preferred leaders per broker at last 2..2 (bound 2)" in plan.summary
+    assert "preferred leaders per broker finally 2..2 (bound 2)" in plan.summary
     assert {c.replicas[0] for c in plan.part(Reorders).reorders} == {1, 2}
     assert sum(len(e.partitions) for e in plan.part(Elections).elections) == len(plan.part(Reorders).reorders) == 4
     world.approve(run)

@@ -61,7 +61,7 @@ def test_the_goal_alone_is_not_enough_while_its_cause_lasts(world: World) -> Non
     run = world.run()
     assert run.spec.cause is not None
     assert run.status.phase is Phase.VERIFYING
-    assert f"{run.spec.cause.finding_id} has not gone yet" in run.status.message
+    assert f"{run.spec.cause.finding_id} lasts" in run.status.message
     assert run.status.consecutive_verified is None
     home(world.kafka)
     world.step()
@@ -90,7 +90,7 @@ def test_a_cause_that_never_goes_ends_the_step_in_its_time(on_failure: str, phas
         world.step(1)
     first = next(r for r in world.runs() if r.status.started_at is not None)
     assert first.status.phase is phase
-    assert "has not reached its goal within 10m" in first.status.message
+    assert "did not reach its goal within 10m" in first.status.message
 
 
 def test_a_run_that_a_person_asked_for_has_no_cause_and_needs_its_goal_alone(world: World) -> None:

@@ -108,7 +108,7 @@ def test_a_plan_that_its_digest_was_not_taken_of(world, installed):
     forge(world, rate, acting(world), journal(world))
     run = nothing_written(world)
     assert run.status.phase == "Superseded"
-    assert "is not the one its digest was taken of" in run.status.message
+    assert "does not match its digest" in run.status.message
     assert run.status.message == warned(world)
     assert any(r.status.phase == "AwaitingApproval" for r in world.runs()), "the operator's own cure is proposed again"
 
@@ -139,7 +139,7 @@ def test_a_forged_journal_writes_nothing(world, forged):
     forge(world, *changes, acting(world), journal(world, f"BROKER/1/{RATE}", lowered))
     run = nothing_written(world)
     assert run.status.phase == "Blocked"
-    assert "its status is not believed" in run.status.message
+    assert "its status is not trusted" in run.status.message
     assert [w.guard for w in run.status.waiting_for] == ["ApprovalValid"]
     world.now += timedelta(hours=1)
     reinstall(world, policies)
@@ -158,7 +158,7 @@ def test_what_the_plan_does_not_name_is_not_put_back(world, setting):
     forge(world, acting(world), journal(world, setting, lowered))
     run = nothing_written(world)
     assert run.status.phase == "Superseded"
-    assert f"would put back {setting}, which is not in its plan" in warned(world)
+    assert f"would restore {setting}, which is not in its plan" in warned(world)
     assert world.kafka.dynamic[kind, resource, name] == "1048588"
 
 
@@ -207,7 +207,7 @@ def test_an_honest_run_waits_until_its_status_is_trusted(world):
     world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
     policies = uninstall(world)
     world.api.delete(f"{BASE}/namespaces/ns/remediations/{world.run().name}")
-    world.until(lambda: "its status is not believed" in world.run().status.message)
+    world.until(lambda: "its status is not trusted" in world.run().status.message)
     world.now += timedelta(minutes=10)
     reinstall(world, policies)
     world.until(lambda: "are younger than the run" in world.run().status.message)

@@ -73,7 +73,7 @@ def test_only_the_approved_plan_file_is_used(world: World, how: str) -> None:
     for _ in range(5):
         world.step()
     assert world.kafka.writes == []
-    assert "file cannot be read, or is not the one that was proposed" in world.run().status.message
+    assert "file is unreadable or not the proposed one" in world.run().status.message
     world.files = path.parent
     path.write_bytes(good)
     world.operator()
@@ -131,7 +131,7 @@ def test_without_a_volume_a_plan_holds_what_a_remediation_can(world: World, monk
     assert plan is not None
     assert artifact_of(plan) is None
     assert len(plan.part(ReplicaMoves).changes) == 2
-    assert "4 more partitions follow in a later plan" in plan.summary
+    assert "4 more partitions in a later plan" in plan.summary
 
 
 PARTS = f"{BASE}/namespaces/ns/planparts"
@@ -189,4 +189,4 @@ def test_an_unpublished_plan_is_proposed_and_reported(world: World, monkeypatch)
     world.api.events.clear()
     proposed(world)
     (told,) = [message for reason, message in world.api.events if reason == "PlanNotPublished"]
-    assert "at most 0 are published" in told
+    assert "(limit 0)" in told

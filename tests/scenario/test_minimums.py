@@ -82,7 +82,7 @@ def test_a_replica_out_of_sync_blocks_no_run(world: World) -> None:
         world.step()
     (run,) = world.runs()
     assert run.status.phase == "Approved"
-    assert "no in-sync replica to spare" in run.status.message
+    assert "without a spare in-sync replica" in run.status.message
     assert world.kafka.writes == []
     world.kafka.copies_per_tick = 2
     world.until_phase("Succeeded")
@@ -97,7 +97,7 @@ def test_an_unread_source_keeps_the_finding(world: World) -> None:
     world.step()
     (now,) = world.cluster()["status"]["findings"]
     assert (now["id"], now["state"], now["since"]) == ("MinInsyncReplicasLow", "Firing", before["since"])
-    assert "could not be read" in now["evidence"][-1]
+    assert "can no longer be read" in now["evidence"][-1]
     world.ask(PLAYBOOK)
     for _ in range(3):
         world.step()

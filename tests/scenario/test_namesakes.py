@@ -42,7 +42,7 @@ def acts(world, namespace="elsewhere", about="uid-twin", spec=None, **status):
     body = copy.deepcopy(world.api.get(f"{BASE}/namespaces/ns/remediations/{world.run().name}"))
     body["metadata"] = {"name": "its-run", "namespace": namespace}
     body["spec"] = (body["spec"] | {"clusterRef": {"name": "twin", "uid": about}}) | (spec or {})
-    body["status"] = {"phase": "Running", "holds": "what it has to take back", "restoreOwed": True} | status
+    body["status"] = {"phase": "Running", "holds": "changes to revert", "restoreOwed": True} | status
     world.api.put(f"{BASE}/namespaces/{namespace}/remediations", body)
 
 

@@ -48,7 +48,7 @@ def test_an_undo_restores_the_exact_commit(world):
     first = world.run()
     world.ask("undo-offset-reset", remediation=first.name)
     second = world.until_phase("AwaitingApproval")
-    assert "back to offsets that the log does not have, as they were: orders-0" in second.status.plan.summary
+    assert "restored to offsets outside the log, as before: orders-0" in second.status.plan.summary
     world.approve(second)
     world.until(lambda: second.name not in [r.name for r in world.runs() if r.status.phase != "Succeeded"])
     assert committed(world) == before
@@ -62,7 +62,7 @@ def test_an_undo_restores_the_exact_commit(world):
     ("remediation", "told"),
     [
         (None, "name the Remediation"),
-        ("nobody", "nobody is no Remediation of this KafkaCluster that has set an offset"),
+        ("nobody", "nobody is not a Remediation of this KafkaCluster that set offsets"),
     ],
 )
 def test_an_undo_of_nothing_is_refused(world, remediation, told):
@@ -145,7 +145,7 @@ def test_an_unreadable_epoch_is_not_taken_for_no_loss(bare):
         bare.step()
     run = bare.run()
     assert run.status.phase == "Planning"
-    assert "not known, since the leader does not answer: orders-0" in run.status.waiting_for[0].message
+    assert "not known, because the leader does not answer: orders-0" in run.status.waiting_for[0].message
 
 
 def test_commits_of_one_epoch_are_read_once(bare, monkeypatch):
@@ -160,7 +160,7 @@ def test_commits_of_one_epoch_are_read_once(bare, monkeypatch):
     bare.ask("reset-consumer-offsets", groups=".*")
     plan = bare.until_phase("AwaitingApproval").status.plan
     assert [(c.group, c.after) for c in plan.part(OffsetChanges).offsets] == [("audit", 10), ("billing", 10)]
-    assert "could be asked about at once" not in plan.summary
+    assert "could be read at once" not in plan.summary
     commit(bare.kafka, "audit", {ORDERS: Committed(20, 4)})
     bare.ask("reset-consumer-offsets", groups="audit|billing")
     bare.until(lambda: any("only 1 of 2 leader epochs" in r.status.plan.summary for r in bare.runs() if r.status.plan))
@@ -317,14 +317,15 @@ def test_the_plan_estimates_how_long_reading_takes(bare):
         kafka.states["billing"] = "Empty"
     bare.ask("reset-consumer-offsets", to="to-earliest", groups="billing|audit", topics="orders")
     summary = bare.until_phase("AwaitingApproval").status.plan.summary
-    told = "21 to the log ends, about {} at {} a second, the fastest it was seen reading"
+    told = "21 to the log ends, about {} at {} a second, its fastest observed rate"
     assert (
-        "group audit: 1 partitions, 0 offsets skipped, at most 7 read again; 21 to the log ends, which takes" in summary
+        "group audit: 1 partition, 0 offsets skipped, at most 7 read again; 21 to the log ends, in an unknown time"
+        in summary
     )
-    assert "not known: it was not seen reading" in summary
+    assert "the operator has not seen it read" in summary
     assert told.format("1m45s", "0.2") in summary
-    assert "compacted topics and transactions hold fewer records" in summary
-    assert "a consumer that assigns its partitions itself is no member" in summary
+    assert "upper bounds for compacted topics and transactions" in summary
+    assert "a consumer that assigns its partitions itself is not a group member" in summary
 
 
 def deleted(kafka: SimKafka) -> None:

@@ -73,7 +73,7 @@ def test_a_failed_disk_blocks_its_last_replicas():
         world.step()
     run = world.run()
     assert run.status.phase == "Planning"
-    assert "orders-0 would have 1 in sync and needs 2" in run.status.message
+    assert "orders-0 would have 1 in sync (required: 2)" in run.status.message
     assert world.pods.restarts == []
 
 

@@ -1,4 +1,4 @@
-"""Topics that have a KafkaTopic: what the Topic Operator would put back is not planned, and who says what is shown."""
+"""Topics that have a KafkaTopic: what the Topic Operator would restore is not planned, and who says what is shown."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_without_the_right_people_pause_edit_and_resume_and_the_run_waits_for_ea
     without_right(world)
     first = approved(world)
     assert first.status.plan is not None
-    assert "a person has to pause their owners: orders (KafkaTopic orders), payments" in first.status.plan.summary
+    assert "a person must pause their owners: orders (KafkaTopic orders), payments" in first.status.plan.summary
     world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=100)
     world.until(lambda: len(world.runs()) == 2)
     second = approved(world)
@@ -163,11 +163,11 @@ def test_what_git_keeps_is_never_edited_though_the_operator_may():
     kafka_topic(world, "orders", labels={"kustomize.toolkit.fluxcd.io/name": "shop"})
     run = approved(world)
     assert run.status.plan is not None
-    assert "a person has to pause their owners: orders" in run.status.plan.summary
+    assert "a person must pause their owners: orders" in run.status.plan.summary
     world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=100)
     world.until(lambda: len(world.runs()) == 2)
     (topic,) = approved(world).status.plan.to_kubernetes()["ownedTopics"]  # type: ignore[union-attr]
-    assert (topic["by"], topic["reason"]) == ("Person", "Flux puts it back to what Git has: change it there")
+    assert (topic["by"], topic["reason"]) == ("Person", "Flux reverts it to Git's value; change it in Git")
     for _ in range(10):
         world.step(15)
     assert not paused(world)
@@ -194,7 +194,7 @@ def test_a_pause_that_is_taken_off_while_copying_holds_the_run_and_the_throttle_
     assert unthrottled(world) == set(), "set again in the next reconcile"
     said = [message for reason, message in world.api.events if reason == "Effect"]
     assert any(
-        "somebody removed the throttle of topic orders while it is copied; KafkaTopic orders acts on it" in m
+        "another client removed the throttle of topic orders during the copy; KafkaTopic orders acts on it" in m
         for m in said
     )
     world.step(15)
@@ -205,7 +205,7 @@ def test_a_pause_that_is_taken_off_while_copying_holds_the_run_and_the_throttle_
     run = raising(world)
     assert unthrottled(world) == set()
     assert run.status.phase == "Paused"
-    assert "removed more than once" in run.status.message
+    assert "removed the throttle more than once" in run.status.message
     world.kafka.copies_per_tick = 9
     as_person(world)
     world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=200)
@@ -278,7 +278,7 @@ def test_an_owner_whose_setting_is_no_number_is_left_out_with_why():
     topic_operator(world).down = True
     plan = world.until_phase("AwaitingApproval").status.plan
     assert plan is not None
-    assert "since min.insync.replicas of their owner's object is no number: orders" in plan.summary
+    assert "because min.insync.replicas of their owner's object is not a number: orders" in plan.summary
 
 
 def test_what_was_undone_before_the_end_is_no_success_and_counts_for_the_breaker():
@@ -290,7 +290,7 @@ def test_what_was_undone_before_the_end_is_no_success_and_counts_for_the_breaker
     world.until(lambda: raising(world).status.finished_at is not None, 30)
     run = raising(world)
     assert run.status.phase == "Failed"
-    assert "what the run has done was undone" in run.status.message
+    assert "the run's changes were reverted" in run.status.message
     assert not paused(world)
 
 
@@ -300,7 +300,7 @@ def test_a_topic_that_two_objects_describe_is_left_out_with_both_named():
     plan = world.until_phase("AwaitingApproval").status.plan
     assert plan is not None
     assert "orders" not in {c["topic"] for c in plan.to_kubernetes()["changes"]}
-    assert "since several objects describe it: orders (KafkaTopic orders, KafkaTopic orders-too)" in plan.summary
+    assert "because several objects describe the topic: orders (KafkaTopic orders, KafkaTopic orders-too)" in plan.summary
 
 
 def test_a_plan_for_topics_with_the_longest_names_fits_into_its_object():
@@ -348,7 +348,7 @@ def test_an_operator_of_topics_that_is_down_is_waited_for():
     topic_operator(world).down = True
     for _ in range(20):
         world.step(15)
-    assert "has not said yet that it leaves the topic of KafkaTopic orders alone" in raising(world).status.message
+    assert "has not yet confirmed the pause of KafkaTopic orders" in raising(world).status.message
     assert world.kafka.reassignments() == {}
     topic_operator(world).down = False
     world.until(lambda: raising(world).status.phase == "Succeeded", reconciles=100)
@@ -365,7 +365,7 @@ def test_the_finding_has_the_edit_and_who_keeps_the_object():
     assert (found["state"], found["affected"]) == ("Firing", ["orders"])
     patch = '{"spec":{"replicas":3,"config":{"min.insync.replicas":2}}}'
     assert f"kubectl patch kafkatopic my-orders --type merge -p '{patch}'" in found["evidence"]
-    assert "edit them in Git, where Argo CD takes them from" in found["evidence"]
+    assert "edit them in Git: Argo CD applies them from there" in found["evidence"]
 
 
 def test_an_owner_that_agrees_and_topics_of_which_nothing_is_expected_are_no_finding():

@@ -131,7 +131,7 @@ def test_a_new_operator_does_not_know_a_hung_brokers_pod():
     assert ("PodIsThatBroker", "Unknown") in waits(world)
     told = next(w.message for w in world.run().status.waiting_for if w.guard == "PodIsThatBroker")
     assert "Pod kafka-1 is broker 1 by its name or label alone" in told
-    assert "nothing has answered as broker 1" in told
+    assert "no broker 1 has answered" in told
     assert "PodIdentityMismatch/broker-1" not in findings(world)
     world.kafka.deaf.clear()
     world.to_the_end()

@@ -61,7 +61,7 @@ def test_a_plan_from_before_the_policies_is_proposed_anew(world: World) -> None:
     world.until(lambda: any(r.status.phase == Phase.AWAITING_APPROVAL for r in world.runs()))
     old, new = sorted(world.runs(), key=lambda r: str(r.metadata.creation_timestamp))
     assert old.status.phase == Phase.SUPERSEDED
-    assert "so who asked for it is not proven" in old.status.message
+    assert "so its requester is not proven" in old.status.message
     assert world.kafka.writes == []
     world.approve(new)
     world.until_phase("Succeeded")
@@ -97,7 +97,7 @@ def test_a_run_under_way_stops_until_it_is_deleted(world: World) -> None:
     steps(world)
     run = world.run()
     assert run.status.phase == Phase.BLOCKED
-    assert "approve its plan anew, then delete it: what it has set is taken back" in run.status.message
+    assert "approve its plan again, then delete it: the operator then reverts what it set" in run.status.message
     assert world.kafka.writes[done:] == []
 
 

@@ -56,7 +56,7 @@ def stuck_elections() -> World:
     world.approve(world.until_phase("AwaitingApproval"))
     run = world.until_phase("Paused")
     assert run.spec.playbook.name == LIGHT
-    assert "do not serve yet" in run.status.message
+    assert "not yet serving" in run.status.message
     assert run.status.holds != "", "its elections may still be on their way"
     cut_off(world)
     return world
@@ -199,7 +199,7 @@ def test_a_throttle_is_never_left_for_another_run():
             if run.status.phase == "AwaitingApproval" and not run.status.approvals:
                 world.approve(run)
         world.step()
-    assert of(world, raising).status.holds == "what it has to take back"
+    assert of(world, raising).status.holds == "changes to revert"
     assert pods.restarts == []
     kafka.copies_per_tick = 2
     kafka.stale.clear()

@@ -101,7 +101,7 @@ def test_an_unchanged_broker_pauses_the_run():
     run = until(world, "Paused")
     assert world.pods.restarts == [1]
     assert run.status.message.startswith("broker 1 came back with default.replication.factor=1, offsets.topic")
-    assert "its configuration still says so. Change it (default.replication.factor=3," in run.status.message
+    assert "its configuration still has the old value. Change it (default.replication.factor=3," in run.status.message
     assert "or reject" in run.status.message
     for _ in range(10):
         world.step(60)
@@ -223,7 +223,7 @@ def test_auto_waits_for_approval():
     for _ in range(10):
         world.step()
     assert world.pods.restarts == []
-    assert "only a person can say that the brokers' configuration has been changed" in cure(world).status.message
+    assert "only a person can confirm that the brokers' configuration was changed" in cure(world).status.message
     world.approve(run)
     assert until(world, "Succeeded").status.approved_by == "alice"
 

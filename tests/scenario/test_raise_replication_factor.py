@@ -138,7 +138,7 @@ def test_the_plan_reports_unknown_disk_space(world: World) -> None:
     world.kafka.free = None
     plan = world.until_phase("AwaitingApproval").status.plan
     assert plan is not None
-    assert "room on disk is not known, and so not checked, of 3 of the brokers copied to" in plan.summary
+    assert "free disk space is not known, and not checked, on 3 receiving brokers" in plan.summary
 
 
 @thorough
@@ -235,7 +235,7 @@ def test_drift_in_mid_run_cancels_restores_and_ends(world: World) -> None:
     under_way(world)
     world.kafka.delete("orders")
     run = world.until_phase("Superseded")
-    assert "orders-0 is gone" in run.status.message
+    assert "orders-0 no longer exists" in run.status.message
     assert not any(p.adding for p in world.kafka.partitions.values())
     assert throttles(world) == []
     world.kafka.copies_per_tick = 2
@@ -276,7 +276,7 @@ def test_changed_replicas_end_the_run(world: World) -> None:
     part = next(p for tp, p in world.kafka.partitions.items() if tp.topic == "orders")
     part.replicas = part.isr = [*part.replicas, 3]
     ended = world.until_phase("Superseded")
-    assert "not as the plan found it: orders-0" in ended.status.message
+    assert "drift since the plan: orders-0" in ended.status.message
     assert throttles(world) == []
     assert not any("min.insync" in w for w in world.kafka.writes)
 

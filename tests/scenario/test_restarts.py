@@ -269,7 +269,7 @@ def test_a_pod_replaced_in_mid_run_ends_the_run():
     world.pods.replace(2)
     watched(world)
     assert world.run().status.phase == "Superseded"
-    assert "another Pod now" in world.run().status.message
+    assert "another Pod than planned" in world.run().status.message
     assert world.pods.restarts == [1]
 
 
@@ -314,7 +314,9 @@ def test_a_plan_whose_cause_has_gone_is_superseded():
     assert "ViewDiverged/broker-1" in ended.status.message
 
 
-@pytest.mark.parametrize(("brokers", "words"), [("7", "no broker 7"), ("one", "write all"), ("cause", "no finding")])
+@pytest.mark.parametrize(
+    ("brokers", "words"), [("7", "broker 7 does not exist"), ("one", "write all"), ("cause", "no finding")]
+)
 def test_unknown_brokers_are_refused_by_number(brokers, words):
     world = rolling()
     world.api.objects = {p: o for p, o in world.api.objects.items() if "/remediations/" not in p}

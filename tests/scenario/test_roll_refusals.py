@@ -108,15 +108,15 @@ def budget(world: World) -> None:
 @pytest.mark.parametrize(
     ("hinder", "words"),
     [
-        (broker_down, "one at a time is the limit"),
-        (out_of_isr, "out of the ISR: broker 2 (1 partitions)"),
+        (broker_down, "limit: one at a time"),
+        (out_of_isr, "out of the ISR: broker 2 (1 partition)"),
         (moving, "being reassigned with broker 1 in it: orders-0"),
         (blind, "views did not answer"),
         (half_configured, "ledger (2 replicas, min.insync.replicas 2)"),
-        (thin_quorum, "voters are caught up and 2 are needed"),
+        (thin_quorum, "voters caught up (required: 2)"),
         (one_voter, "the quorum has one voter"),
         (rollout, "StatefulSet kafka is being rolled out"),
-        (cordoned, "its Pod could not come back there"),
+        (cordoned, "its Pod could not start there again"),
         (lambda w: policy(w, paused=True, pauseReason="until Monday"), "until Monday"),
         (
             lambda w: policy(w, windows=[{"days": ["Mon"], "start": "03:00", "end": "04:00", "timeZone": "UTC"}]),

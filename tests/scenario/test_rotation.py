@@ -161,8 +161,8 @@ def test_until_every_broker_takes_a_new_client_certificate_the_one_before_is_sho
     assert mutual.shown == [OLD]
     told = [message for reason, message in mutual.api.events if reason == "CertificateNotTrustedYet"]
     assert told == [
-        "kafka-1:9093: the server refused ours (unknown ca); the certificate before is shown until every broker takes "
-        "the new one"
+        "kafka-1:9093: the server refused ours (unknown ca); the operator uses the previous certificate "
+        "until every broker accepts the new one"
     ]
     secret(mutual, "ca", **{"ca.crt": "NEW CA"})
     assert reachable(mutual)[0] == "True"

@@ -75,7 +75,10 @@ def test_consumers_are_stopped_reset_and_started(world):
         "uid": world.api.objects[SCALE]["metadata"]["uid"],
         "replicas": 2,
     }
-    assert "Deployment shop is stopped before, and runs 2 replicas again after, at any end" in run.status.plan.summary
+    assert (
+        "Deployment shop stops before and runs 2 replicas again afterwards, however the run ends"
+        in run.status.plan.summary
+    )
     for _ in range(3):
         world.step()
     assert replicas(world) == 2, "nobody has approved it"
@@ -97,7 +100,7 @@ def test_offsets_wait_until_the_last_member_has_left(world):
     for _ in range(3):
         world.step()
     assert world.kafka.writes == []
-    assert "a member of billing is still there" in world.run().status.message
+    assert "billing has a member until its session times out" in world.run().status.message
     assert world.run().metadata.finalizers == ("kafkamedic.dev/restore",), "not deleted before they are started"
     settled(world)
     assert world.run().metadata.finalizers == ()
@@ -113,7 +116,7 @@ def test_a_foreign_member_ends_the_run(world):
         controllers(world, members=1)
         world.step(60)
     assert world.run().status.phase == "Failed", world.run().status.message
-    assert "stop-consumers has not reached its goal within 5m" in world.run().status.message
+    assert "stop-consumers did not reach its goal within 5m" in world.run().status.message
     assert replicas(world) == 2
     assert world.kafka.writes == []
 

@@ -49,7 +49,7 @@ def test_a_taken_name_is_reported_and_replaced_once(world, cluster):
     run = world.until_phase("AwaitingApproval")
     assert run.name != name
     (told,) = [message for reason, message in world.api.events if reason == "NameTaken"]
-    assert f"{name}, which mallory has created" in told
+    assert f"{name} (created by mallory)" in told
     assert run.name in told
     world.operator()  # a restart
     for _ in range(3):
@@ -65,7 +65,7 @@ def test_a_crash_after_the_creation_proposes_nothing_twice(world):
     run = world.until_phase("AwaitingApproval")
     body = world.api.get(f"{REMEDIATIONS}/{run.name}")
     found = {"metadata": {**body["metadata"], "name": name}, "spec": body["spec"]}
-    assert Store(world.api).propose(found) == (None, [f"{name}, which mallory has created"])
+    assert Store(world.api).propose(found) == (None, [f"{name} (created by mallory)"])
     assert [r.name for r in own(world)] == [run.name]
 
 
@@ -95,7 +95,7 @@ def test_who_takes_every_name_is_reported(world, monkeypatch):
     assert own(world) == []
     assert len(set(proposals)) == PROPOSE_ATTEMPTS
     allowed = world.condition("RemediationAllowed")
-    assert "found its name taken by" in allowed["message"]
+    assert "is taken by" in allowed["message"]
     assert "mallory" in allowed["message"]
     world.step()
     assert len(own(world)) == 1

@@ -92,7 +92,7 @@ class SimKafka(SimBrokers):
         return {
             b: replace(self.stale[b], broker=b)
             if b in self.zombies - self.deaf
-            else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}: nobody answers as that broker")
+            else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}: no server answers as that broker")
             for b in brokers
         }
 

@@ -86,7 +86,7 @@ def test_a_pause_a_rebalance_and_a_request_of_others_hold_ours(case: StrimziCase
         line.note(f"held: {_held(case)[:200]}")
         # As Strimzi's Drain Cleaner does to a Pod that somebody evicts.
         kubectl("annotate", *pod, "strimzi.io/manual-rolling-update=true")
-        wait_for("the request to be told", lambda: "somebody else has asked Strimzi" in _held(case), 60)
+        wait_for("the request to be told", lambda: "so Strimzi will restart it" in _held(case), 60)
         line.note(f"held: {_held(case)[:300]}")
     finally:
         kubectl("annotate", *pod, "strimzi.io/manual-rolling-update-")

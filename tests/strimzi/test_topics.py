@@ -45,7 +45,9 @@ def test_a_raise_with_and_without_a_kafka_topic(case: StrimziCase, topic_operato
         if had is not None:
             assert operator.approve(run, "alice").returncode == 0
             name = run["metadata"]["name"]
-            wait_for("the run to wait", lambda: "has not said yet" in case.run(name)["status"]["message"], 60)
+            wait_for(
+                "the run to wait", lambda: "has not yet confirmed the pause" in case.run(name)["status"]["message"], 60
+            )
             assert operator.factors(case.boot)[owned] == {1}, "nothing is copied while nobody has seen the pause"
             with_topic_operator(kafka, had)
             line.note("the Topic Operator is back")

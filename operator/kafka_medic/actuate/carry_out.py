@@ -89,9 +89,9 @@ def carry_out(
 
     def ask() -> None:
         if not may_send():
-            raise WriteFailed(FailureKind.REFUSED, "not sent: the cluster's Lease is not held any more")
+            raise WriteFailed(FailureKind.REFUSED, "not sent: the operator no longer holds the cluster's Lease")
         if not still_fresh():
-            raise WriteFailed(FailureKind.REFUSED, "not sent: what it rests on was read too long ago by now")
+            raise WriteFailed(FailureKind.REFUSED, "not sent: its observation is too old")
 
     ask()
     EFFECTS[type(intent)](Reach(kafka, kubernetes, ensemble, may_send, ask), intent)

@@ -8,6 +8,7 @@ from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.ports import Kafka
 from kafka_medic.cluster.groups import EMPTY
 from kafka_medic.playbook.effects import SetOffsets
+from kafka_medic.report.units import many
 
 
 def set_offsets(kafka: Kafka, intent: SetOffsets, ask: Callable[[], None]) -> None:
@@ -32,7 +33,7 @@ def set_offsets(kafka: Kafka, intent: SetOffsets, ask: Callable[[], None]) -> No
         raise WriteFailed(FailureKind.UNREACHABLE, f"not sent: {text}")
     if group is None or group.state != EMPTY:
         state = group.state or "in an unknown state" if group else "gone"
-        raise WriteFailed(FailureKind.REFUSED, f"not sent: group {intent.group} is {state} by now")
+        raise WriteFailed(FailureKind.REFUSED, f"not sent: group {intent.group} is {state} now")
     present = group.committed
     if unknown := sorted(tp for tp in intent.offsets if tp in present and present[tp] is None):
         names = ", ".join(map(str, unknown[:5]))
@@ -48,4 +49,4 @@ def set_offsets(kafka: Kafka, intent: SetOffsets, ask: Callable[[], None]) -> No
     refused = kafka.commit_offsets(intent.group, due)
     if refused:
         shown = "; ".join(f"{tp}: {why}" for tp, why in sorted(refused.items())[:5])
-        raise WriteFailed(FailureKind.REFUSED, f"{len(refused)} of {len(due)} offsets refused: {shown}")
+        raise WriteFailed(FailureKind.REFUSED, f"{len(refused)} of {many(len(due), 'offset')} refused: {shown}")

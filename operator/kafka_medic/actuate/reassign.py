@@ -8,6 +8,7 @@ from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.clients.ports import KafkaWrites
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.playbook.effects import Reassign, Reorder
+from kafka_medic.report.units import many
 
 MAX_RECORDS = 5000
 """Half of what a KRaft controller accepts in one request (10,000 records)."""
@@ -18,7 +19,7 @@ def reassign(kafka: KafkaWrites, intent: Reassign) -> None:
     look at the cluster tells which."""
     if len(intent.targets) > MAX_RECORDS:
         raise WriteFailed(
-            FailureKind.REFUSED, f"{len(intent.targets)} partitions in one request; at most {MAX_RECORDS}"
+            FailureKind.REFUSED, f"{many(len(intent.targets), 'partition')} in one request; at most {MAX_RECORDS}"
         )
     _send(kafka, intent.targets)
 
@@ -32,4 +33,4 @@ def _send(kafka: KafkaWrites, targets: Mapping[TopicPartition, tuple[int, ...] |
     refused = kafka.alter_reassignments(targets)
     if refused:
         shown = "; ".join(f"{tp}: {why}" for tp, why in sorted(refused.items())[:5])
-        raise WriteFailed(FailureKind.REFUSED, f"{len(refused)} of {len(targets)} partitions refused: {shown}")
+        raise WriteFailed(FailureKind.REFUSED, f"{len(refused)} of {many(len(targets), 'partition')} refused: {shown}")

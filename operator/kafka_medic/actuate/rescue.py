@@ -42,7 +42,7 @@ def rescue(kafka: Kafka, intent: RescueRecords, may_send: MaySend) -> None:
 
 def _ask(may_send: MaySend) -> None:
     if not may_send():
-        raise WriteFailed(FailureKind.REFUSED, "not sent: the cluster's Lease is not held any more")
+        raise WriteFailed(FailureKind.REFUSED, "not sent: the operator no longer holds the cluster's Lease")
 
 
 def _configs(replicas: int) -> dict[str, str]:

@@ -19,5 +19,5 @@ class ControllerWrites(Protocol):
 def resign(ensemble: ControllerWrites | None, intent: ResignController) -> None:
     """Idempotent: the epoch is a precondition, so that no later controller is ever touched."""
     if ensemble is None:
-        raise WriteFailed(FailureKind.REFUSED, "not sent: the KafkaCluster names no ZooKeeper any more")
+        raise WriteFailed(FailureKind.REFUSED, "not sent: the KafkaCluster no longer names a ZooKeeper")
     ensemble.resign_controller(intent.broker, intent.epoch)

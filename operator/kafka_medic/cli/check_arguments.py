@@ -21,8 +21,8 @@ A saved snapshot is judged as of the moment it was taken.
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "check",
-        help="ask the guards whether something may be done now",
-        description="Ask every guard whether something may be done now, and get every reason.",
+        help="check whether the guards allow a change now",
+        description="Evaluate every guard for a change now, and show every reason.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -31,26 +31,26 @@ def add_parser(subparsers: Any) -> None:
     restart.add_argument("--broker", type=int, required=True, metavar="ID", help="the broker to restart")
     restart.add_argument(
         "--then", type=int, action="append", default=[], metavar="ID",
-        help="a broker that is to be restarted after this one (repeat it): the active controller comes last",
+        help="a broker to restart after this one (repeat it): the active controller restarts last",
     )  # fmt: skip
     restart.add_argument(
         "--cures", type=int, action="append", default=[], metavar="ID",
-        help="a broker whose stale view the restarts are there to cure (repeat it)",
+        help="a broker whose stale view the restarts cure (repeat it)",
     )  # fmt: skip
     restart.add_argument(
         "--outside-kubernetes", action="store_true",
-        help="the brokers do not run as Pods, so there is no Pod or node to look at",
+        help="the brokers do not run as Pods, so the guards check no Pod or node",
     )  # fmt: skip
     elect = _action(actions, "elect", "elect preferred leaders")
     elect.add_argument(
         "--partition", type=_partition, action="append", metavar="TOPIC:N",
-        help="a partition to elect (repeat it); default: all that another broker leads",
+        help="a partition to elect (repeat it); default: all not led by the preferred replica",
     )  # fmt: skip
     reset = _action(actions, "reset-offsets", "set a group's committed offsets")
     reset.add_argument("--group", required=True, help="the consumer group")
     reset.add_argument(
         "--to", type=_offset, action="append", metavar="TOPIC:N:OFFSET",
-        help="a partition's new offset (repeat it); default: the log end wherever the group is beyond it",
+        help="a partition's new offset (repeat it); default: the log end where the group is beyond it",
     )  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def _action(actions: Any, name: str, what: str) -> argparse.ArgumentParser:
         description=f"May one {what} now?",
     )
     parser.add_argument("--snapshot", required=True, metavar="FILE", help="a saved snapshot; - is standard input")
-    parser.add_argument("--cluster", metavar="FILE", help="a KafkaCluster: its pause and its windows count as well")
+    parser.add_argument("--cluster", metavar="FILE", help="a KafkaCluster: its pause and its windows apply too")
     parser.add_argument("-o", "--output", choices=output.FORMATS, default="table", help="default: table")
     return parser
 

@@ -84,7 +84,7 @@ class _Settings:
     def tls(self, prefix: str) -> dict[str, Any]:
         checks = f"{prefix}ssl.endpoint.identification.algorithm"
         if self._given.pop(checks, "https").lower() != "https":
-            raise self._unusable(checks, "host names are always checked", "remove it, or give https")
+            raise self._unusable(checks, "host names are always verified", "remove it, or set https")
         tls: dict[str, Any] = {}
         ca = self._pem(prefix, "truststore", "certificates")
         if ca is not None:

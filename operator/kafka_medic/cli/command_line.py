@@ -42,5 +42,7 @@ class Parser(argparse.ArgumentParser):
         meant = f"; did you mean {' or '.join(near)}?" if near else ""
         if isinstance(action, argparse._SubParsersAction):
             listed = "" if near else f"; the commands are {', '.join(words)}"
-            self._end(f"there is no command {shown(str(value))!r}{meant}{listed}\n  `{self.prog} --help` lists all\n")
+            self._end(
+                f"command {shown(str(value))!r} does not exist{meant}{listed}\n  `{self.prog} --help` lists all\n"
+            )
         raise argparse.ArgumentError(action, f"{shown(str(value))!r} is not one of {', '.join(words)}{meant}")

@@ -18,10 +18,10 @@ def described(args: argparse.Namespace) -> tuple[KafkaCluster, Path | Held | Non
     """The cluster, where its Secrets are, and what to call it in a message. Raises UnusableInputError."""
     if args.cluster:
         if args.zookeeper:
-            way_out = "write it as spec.metadata.zookeeper.connect into the file"
+            way_out = "set spec.metadata.zookeeper.connect in the file"
             raise UnusableInputError("--zookeeper", "goes with --bootstrap-servers only", way_out)
         if args.command_config:
-            way_out = "write it as spec.security into the file, and give its Secrets with --secrets-dir"
+            way_out = "set spec.security in the file, and give its Secrets with --secrets-dir"
             raise UnusableInputError("--command-config", "goes with --bootstrap-servers only", way_out)
         return read_cluster(args.cluster), args.secrets_dir, args.cluster
     config = read_command_config(args.command_config) if args.command_config else None

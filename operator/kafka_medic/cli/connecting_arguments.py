@@ -11,7 +11,7 @@ def add_options(parser: argparse.ArgumentParser) -> Any:
     """Answers the group of which one is required."""
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="brokers to start from")
-    where.add_argument("--cluster", metavar="FILE", help="a KafkaCluster that says where and how to connect")
+    where.add_argument("--cluster", metavar="FILE", help="a KafkaCluster with the addresses and the security settings")
     parser.add_argument("--zookeeper", metavar="HOST:PORT,...", help="the ensemble, for a cluster that has one")
     parser.add_argument(
         "--command-config",

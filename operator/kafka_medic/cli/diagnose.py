@@ -15,6 +15,7 @@ from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.memory import DetectorMemory, remember
+from kafka_medic.report.units import many
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,9 +67,9 @@ def _readable(findings: Sequence[Finding], snapshot: Snapshot) -> str:
     title = f"cluster {snapshot.cluster.name or '(no name)'} at {timestamp(snapshot.taken_at)}"
     if not findings:
         gaps = sum(not s.known for s in snapshot.sources)
-        return f"{title}: no finding" + (f", but {gaps} sources are not known" if gaps else "") + "\n"
+        return f"{title}: no finding" + (f", but {many(gaps, 'source')} not known" if gaps else "") + "\n"
     rows = [(f.state.value, f.severity.value, f.id, _since(f), f.playbook or "-", f.message) for f in findings]
-    text = f"{title}: {len(findings)} findings\n\n"
+    text = f"{title}: {many(len(findings), 'finding')}\n\n"
     text += output.table(("STATE", "SEVERITY", "FINDING", "SINCE", "PLAYBOOK", "WHAT"), rows)
     for finding in findings:
         text += f"\n{output.paint(finding.id, 'bold')}\n"

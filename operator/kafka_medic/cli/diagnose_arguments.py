@@ -24,12 +24,12 @@ whatever is found.
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "diagnose",
-        help="name what is wrong in a snapshot",
-        description="Name what is wrong in a snapshot, with the evidence and the playbook that treats it.",
+        help="diagnose a snapshot",
+        description="Diagnose a snapshot: findings, their evidence, and the playbook that treats each.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--snapshot", required=True, metavar="FILE", help="a saved snapshot; - is standard input")
     parser.add_argument("--previous", metavar="FILE", help="an earlier snapshot of the same cluster")
-    parser.add_argument("--cluster", metavar="FILE", help="a KafkaCluster, for what is expected (default: factor 3)")
+    parser.add_argument("--cluster", metavar="FILE", help="a KafkaCluster with your expectations (default: factor 3)")
     parser.add_argument("-o", "--output", choices=output.FORMATS, default="table", help="default: table")

@@ -98,14 +98,14 @@ def text_of(file: str, way_out: str, most: int = MAX_BYTES) -> str:
             with Path(file).open("rb") as opened:
                 data = opened.read(most + 1)
     except FileNotFoundError:
-        raise UnusableInputError(file, "there is no such file", way_out) from None
+        raise UnusableInputError(file, "no such file", way_out) from None
     except IsADirectoryError:
         raise UnusableInputError(file, "is a directory, not a file", way_out) from None
     except (OSError, ValueError) as problem:
         message = getattr(problem, "strerror", None) or str(problem)
         raise UnusableInputError(file, f"cannot be read: {message}", way_out) from None
     if len(data) > most:
-        raise UnusableInputError(named(file), f"is longer than {most >> 20} MiB", way_out)
+        raise UnusableInputError(named(file), f"is too long (limit {most >> 20} MiB)", way_out)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as problem:

@@ -6,11 +6,11 @@ from kafka_medic.resources.vocabulary import Verdict
 
 OK, REFUSED, NOT_YET, NO_ANSWER, UNUSABLE_INPUT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 MEANINGS = {
-    OK: "done, or the guards say Allow",
-    REFUSED: "refused: the guards say Deny, a right is missing, or a plan fails its check",
-    NOT_YET: "not now: the guards say Wait, or with --watch the run did not end as Succeeded",
-    NO_ANSWER: "unknown: the API server or Kafka did not answer, or the guards say Unknown",
-    UNUSABLE_INPUT: "wrong usage, or input that cannot be used",
+    OK: "done, or the guards allow it",
+    REFUSED: "refused: a guard denies it, a right is missing, or a plan fails its check",
+    NOT_YET: "not now: a guard waits, or with --watch the run did not end as Succeeded",
+    NO_ANSWER: "unknown: the API server or Kafka did not answer, or a guard lacks data",
+    UNUSABLE_INPUT: "wrong usage, or unusable input",
     INTERRUPTED: "interrupted (Ctrl-C)",
 }
 EPILOG = "exit codes:\n" + "".join(f"  {code:<4} {meaning}\n" for code, meaning in MEANINGS.items())

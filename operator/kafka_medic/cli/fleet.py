@@ -28,6 +28,7 @@ from kafka_medic.fleet.whole import Chosen, remarked
 from kafka_medic.plan.arrow import leave_pandas_out
 from kafka_medic.plan.spark.session import SparkError, session
 from kafka_medic.plan.wanted import Wanted
+from kafka_medic.report.units import many
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,7 +53,9 @@ def _report(args: argparse.Namespace, request: Request, engine: Engine, clusters
     rows = write_report(work, clusters, str(request.window))
     header = ("CLUSTER", "PARTITIONS", "BYTES", "A DAY", "DISK FULL", "IN P95", "BEHIND", "OWED", "REMARKS")
     _show(rows, args.form, header, _report_line)
-    output.note(f"wrote index.html, pages, fleet.json and accounts.parquet of {len(rows):,} clusters to {args.output}")
+    output.note(
+        f"wrote index.html, pages, fleet.json and accounts.parquet of {many(len(rows), 'cluster')} to {args.output}"
+    )
     return exits.OK
 
 
@@ -76,8 +79,10 @@ def _plan(args: argparse.Namespace, request: Request, engine: Engine, clusters: 
     for row in refused[:5]:
         output.note(f"{row['cluster']} was not planned: {row['reason']}")
     if len(refused) > 5:
-        output.note(f"and {len(refused) - 5:,} more were not: see index.html")
-    output.note(f"wrote index.html, pages, fleet.json and plans.parquet of {len(rows):,} clusters to {args.output}")
+        output.note(f"{many(len(refused) - 5, 'more cluster')} not planned: see index.html")
+    output.note(
+        f"wrote index.html, pages, fleet.json and plans.parquet of {many(len(rows), 'cluster')} to {args.output}"
+    )
     return exits.REFUSED if refused else exits.OK
 
 
@@ -120,7 +125,7 @@ def _clusters(engine: Engine, request: Request) -> list[Chosen]:
     if unknown := sorted(request.names - names):
         some = ", ".join(sorted({c.cluster for c in found})[:10])
         raise UnusableInputError(
-            f"--cluster {unknown[0]}", f"not in the history of {request.window}", f"there are {some}"
+            f"--cluster {unknown[0]}", f"not in the history of {request.window}", f"the history has {some}"
         )
     return [cluster for cluster in found if request.asks_for(cluster)]
 

@@ -14,7 +14,7 @@ from kafka_medic.cli import exits, output
 from kafka_medic.cli.command_line import Parser
 from kafka_medic.cli.exits import NoAnswerError, RefusedError, UnusableInputError
 
-_DESCRIPTION = "Name what is wrong with a Kafka cluster, ask whether a cure may be applied, and decide on cures."
+_DESCRIPTION = "Diagnose a Kafka cluster, check whether a cure is safe, and decide on cures."
 _EXAMPLES = """\
 examples:
   kafka-medic snapshot --bootstrap-servers kafka:9092 -o json > now.json

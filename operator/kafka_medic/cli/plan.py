@@ -72,7 +72,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.question == VERIFY:
         return _verify_read_back(args)
     if args.throttle is not None and args.throttle < 1:
-        raise _OptionError(f"--throttle {args.throttle}: has to be at least 1 byte per second")
+        raise _OptionError(f"--throttle {args.throttle}: must be at least 1 byte per second")
     if args.png:
         can_draw()
     if (why := refuse_directory(args.output, overwrite=args.overwrite)) is not None:
@@ -101,7 +101,7 @@ def _verify_read_back(args: argparse.Namespace) -> int:
     if not waved and is_order(table):
         return _verify_order(args, problem, table)
     if not waved and args.plan.name == PREFERRED_ORDER:
-        raise InputError(args.plan, None, "names replicas that are not there yet: carry out reassignment.json first")
+        raise InputError(args.plan, None, "names replicas that do not exist yet: first carry out reassignment.json")
     if broken := verify_read_back(problem, table, waved=waved):
         output.put("".join(f"broken: {rule}\n" for rule in broken))
         return DEFECT
@@ -187,9 +187,9 @@ def _allowed(args: argparse.Namespace) -> Allowed:
     for name in ("max_moves", "max_bytes", "max_moves_per_broker", "max_bytes_per_broker"):
         limit = getattr(args, name)
         if limit is not None and limit < 1:
-            raise _OptionError(f"--{name.replace('_', '-')} {limit}: has to be at least 1")
+            raise _OptionError(f"--{name.replace('_', '-')} {limit}: must be at least 1")
     if both := set(args.exclude_broker) & set(args.only_gives):
-        raise _OptionError(f"--only-gives {min(both)}: is excluded as well; name it once")
+        raise _OptionError(f"--only-gives {min(both)}: is also excluded; name it once")
     return Allowed(
         frozenset(args.exclude_broker),
         frozenset(args.only_gives),
@@ -276,7 +276,7 @@ def _topics(partitions: pa.Table) -> list[str]:
 def _topic_factor(text: str) -> tuple[str, int]:
     pattern, _, number = text.rpartition("=")
     if not pattern or not number.isdecimal():
-        raise _OptionError(f"--topic-factor {text}: has to be PATTERN=N")
+        raise _OptionError(f"--topic-factor {text}: must be PATTERN=N")
     return pattern, int(number)
 
 

@@ -21,7 +21,7 @@ MOVING = {
     "lower-imbalance": "make replicas per broker as even as a number of moves can make them",
 }
 FOR_PEOPLE = (
-    "Replicas are removed where they move away. The operator removes none: whoever approves of the plan carries it "
+    "A plan also removes replicas. The operator carries out no such plan: you carry it "
     "out, wave by wave, with kafka-reassign-partitions.sh."
 )
 LEAVING = ("replace-broker", "move-off")
@@ -141,7 +141,7 @@ def _add_moving(questions: Any, question: str, summary: str) -> None:
 def _add_verifying(questions: Any) -> None:
     verifying = questions.add_parser(
         VERIFY,
-        help=f"check a written {RAISE} plan anew, before it is carried out",
+        help=f"check a written {RAISE} plan again before you carry it out",
         description="Check plan.parquet or reassignment.json against the partitions as they are now. It ends with 0 "
         "where the plan keeps every rule, and with 1 where it does not.",
     )

@@ -21,7 +21,7 @@ class DefectError(Exception):
 def refuse_broken(broken: Sequence[str]) -> None:
     """Raises DefectError once it has named the broken rules."""
     if broken:
-        output.note(f"the plan failed its own check, nothing was written (a defect): {'; '.join(broken[:20])}")
+        output.note(f"the plan failed its own check (a defect), so nothing was written: {'; '.join(broken[:20])}")
         raise DefectError
 
 

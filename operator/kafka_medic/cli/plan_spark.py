@@ -149,7 +149,7 @@ def _source(args: argparse.Namespace, work: Path) -> Place:
         if given.is_file():
             parquet_rows(given)  # what is no Parquet is better refused before Spark starts
         elif not given.exists():
-            raise InputError(given, None, "there is no such file or folder")
+            raise InputError(given, None, "no such file or folder")
         return place_of(given.absolute().as_uri(), None, options, args.where)
     source = work / "partitions.parquet"
     pq.write_table(read_partitions(given), source)
@@ -163,7 +163,7 @@ def _target(args: argparse.Namespace, work: Path) -> Place:
             raise SparkError("--plan-format and --plan-option are for --plan-to, which is not given")
         return Place((work / PLAN).as_uri())
     if not is_address(args.plan_to):
-        raise SparkError(f"--plan-to {args.plan_to}: has to be an address, as s3a://BUCKET/PATH, or table:NAME")
+        raise SparkError(f"--plan-to {args.plan_to}: must be an address, as s3a://BUCKET/PATH, or table:NAME")
     return place_of(args.plan_to, args.plan_format, options)
 
 
@@ -185,7 +185,7 @@ def _where(args: argparse.Namespace) -> tuple[str | None, str | None]:
 def _pair(option: str, text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise SparkError(f"{option} {text}: has to be KEY=VALUE")
+        raise SparkError(f"{option} {text}: must be KEY=VALUE")
     return key, value
 
 

@@ -17,6 +17,7 @@ from kafka_medic.cluster.document import timestamp, to_document
 from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import Broker, Mode, Snapshot, View
 from kafka_medic.diagnose.columns import read_partitions
+from kafka_medic.report.units import many
 from kafka_medic.resources.kafkacluster import KafkaCluster
 
 UNKNOWN = "not known"
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _append(snapshot: Snapshot, history: Path) -> int:
     if snapshot.cluster.id is None:
-        what = f"{snapshot.cluster.name}: the cluster's id is not known, so nothing was appended"
+        what = f"{snapshot.cluster.name}: cluster id not known, so nothing was appended"
         raise UnusableInputError(what, "no broker reported it", "check the addresses and the credentials, then retry")
     from kafka_medic.fleet.history import append  # noqa: PLC0415 - no other form needs Parquet
 
@@ -118,7 +119,7 @@ def _reported(view: View | None) -> str:
         return UNKNOWN
     if view.leaders is None:
         return "members only"
-    return "whole" if view.covers is None else f"{len(view.covers)} topics"
+    return "whole" if view.covers is None else f"{many(len(view.covers), 'topic')}"
 
 
 def _broker(broker: Broker, view: View | None) -> tuple[str, ...]:
@@ -136,12 +137,12 @@ def _partitions(snapshot: Snapshot) -> str:
     if table is None:
         return UNKNOWN
     p = read_partitions(table)
-    topics = f"{table.num_rows} of {len(p.topics)} topics"
+    topics = f"{table.num_rows} of {many(len(p.topics), 'topic')}"
     counts = {
         "without a leader": int((p.leader.known & (p.leader.values < 0)).sum()),
         "with a replica out of sync": int((p.replicas.known & p.isr.known & (p.isr.counts < p.replicas.counts)).sum()),
         "being reassigned": int(p.moving.sum()),
-        "of which the log end is not known": int((~p.log_end.known).sum()),
+        "with unknown log end": int((~p.log_end.known).sum()),
     }
     return ", ".join([topics, *(f"{count} {what}" for what, count in counts.items())])
 
@@ -151,9 +152,9 @@ def _groups(snapshot: Snapshot) -> str:
     if table is None:
         return UNKNOWN
     states = dict(zip(table["group"].to_pylist(), table["state"].to_pylist(), strict=True))
-    counts = Counter(state or "in a state that is not known" for state in states.values())
+    counts = Counter(state or "in an unknown state" for state in states.values())
     each = "".join(f", {count} {printable(state)}" for state, count in sorted(counts.items()))
-    return f"{len(states)} with {table.num_rows} committed offsets{each}"
+    return f"{len(states)} with {many(table.num_rows, 'committed offset')}{each}"
 
 
 def _yes(value: bool | None) -> str:

@@ -21,8 +21,8 @@ examples:
 
   kafka-medic snapshot --schema > snapshot.schema.json
 
-What could not be read is null, and its source says why. Every broker is asked for its whole view. Which consumer groups
-are read is spec.probes.consumerGroups of --cluster; without it all are. It ends with 3 where no broker answered.
+What could not be read is null, and its source has the reason. Every broker reports its whole view. With --cluster,
+spec.probes.consumerGroups chooses the consumer groups; the default is all. It ends with 3 if no broker answered.
 """
 
 

@@ -140,7 +140,7 @@ class KafkaAdmin:
             node = await kafka_discovery.find(client, broker, addresses)
             if node is None:
                 link.unnamed.pop(broker, None)
-                raise ReadFailed(FailureKind.UNREACHABLE, "nobody answers as that broker")
+                raise ReadFailed(FailureKind.UNREACHABLE, "no server answers as that broker")
             link.unnamed[broker] = node
             return self._whole_views.view(broker, await answer_of(client, node, whole_request(), link.seconds))
 

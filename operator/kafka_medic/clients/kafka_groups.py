@@ -62,7 +62,7 @@ class KafkaGroups:
         """States first, offsets after: those of a group that is Empty now may still change, and not the other way
         round. Raises ReadFailed when no broker lists its groups."""
         if not brokers:
-            raise ReadFailed(FailureKind.UNREACHABLE, "groups: no broker could be asked")
+            raise ReadFailed(FailureKind.UNREACHABLE, "groups: no broker could be read")
         lists = self._link.ask_each(brokers, lambda _: ListGroupsRequest(min_version=0), listed, "groups")
         unlisted = {b: answer for b, answer in lists.items() if isinstance(answer, ReadFailed)}
         if unlisted and len(unlisted) == len(lists):

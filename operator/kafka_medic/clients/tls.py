@@ -182,7 +182,7 @@ def why(problem: ssl.SSLError, host: str, port: int) -> ReadFailed | None:
         detail = reason.split("ALERT_", 1)[1].replace("_", " ").lower()
         return ReadFailed(
             FailureKind.CLIENT_CERTIFICATE,
-            f"{where}: the server wants a client certificate that it trusts; it saw none, or refused ours ({detail})",
+            f"{where}: the server requires a client certificate that it trusts; it got none or refused it ({detail})",
         )
     if "ALERT" in reason:
         return ReadFailed(FailureKind.TLS, f"{where}: the server refused the handshake ({reason})")
@@ -202,7 +202,7 @@ def _clear_text(host: str, port: int, seconds: float) -> ReadFailed | None:
     if len(answer) == 8 and answer[4:] == struct.pack(">i", 1):
         return ReadFailed(
             FailureKind.WRONG_PROTOCOL,
-            f"{host}:{port}: the server does not speak TLS on this port; check the port and spec.security.protocol",
+            f"{host}:{port}: the port does not use TLS; check the port and spec.security.protocol",
         )
     return None
 
@@ -225,5 +225,5 @@ def _asks_for_tls(host: str, port: int, seconds: float) -> ReadFailed | None:
         return None
     return ReadFailed(
         FailureKind.WRONG_PROTOCOL,
-        f"{host}:{port}: the server speaks TLS on this port; check the port and spec.security.protocol",
+        f"{host}:{port}: the port uses TLS; check the port and spec.security.protocol",
     )

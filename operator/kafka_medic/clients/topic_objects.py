@@ -34,7 +34,7 @@ class KafkaTopics:
             for name, (before, after) in values.items():
                 present = _value(found, name)
                 if present not in (before, after):
-                    message = f"not sent: {owner} says {name} {present or 'nothing'} by now, not {before or 'nothing'}"
+                    message = f"not sent: {owner} has {name} {present or 'unset'} (planned from: {before or 'unset'})"
                     raise WriteFailed(FailureKind.REFUSED, message)
                 if present != after:
                     due[name] = after

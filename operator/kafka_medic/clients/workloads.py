@@ -36,7 +36,7 @@ class ScaledWorkloads:
             if present.uid != uid or present.replicas == after:
                 return
             if present.replicas != before:
-                message = f"not sent: {kind.value} {name} is to run {present.replicas} replicas by now, not {before}"
+                message = f"not sent: {kind.value} {name} has spec.replicas {present.replicas} (planned from: {before})"
                 raise WriteFailed(FailureKind.REFUSED, message)
             # With the resourceVersion that was read this is a compare-and-set.
             self._api.replace(self._path(kind, name), found | {"spec": {"replicas": after}})

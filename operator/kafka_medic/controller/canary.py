@@ -34,6 +34,7 @@ from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.guard.fit import fit_to_receive
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.observe.canary import Canary, Outcome
+from kafka_medic.report.units import many
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster import Canary as CanarySpec
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -126,13 +127,13 @@ class CanaryKeeper:
             if rows and not recognised(_settings(kafka, spec.topic)):
                 self.stop()
                 self._problem = (
-                    f"topic {spec.topic} is there and was not made by kafka-medic: it is not touched; "
-                    "name another one in spec.probes.canary.topic"
+                    f"topic {spec.topic} exists but was not made by kafka-medic, so the canary leaves it alone; "
+                    "name another topic in spec.probes.canary.topic"
                 )
                 return None
         except ReadFailed as problem:
             self._watch(None)
-            _LOG.info("%s: whether topic %s is ours is not known: %s", cluster.name, spec.topic, problem)
+            _LOG.info("%s: whether topic %s is the canary's own is not known: %s", cluster.name, spec.topic, problem)
             return None
         if rows:
             self._ours = frozenset(r.tp for r in rows)
@@ -214,7 +215,7 @@ class CanaryKeeper:
             _LOG.warning("canary topic %s: %s", topic, problem)
             return ("Warning", "CanaryTopicFailed", self._problem) if self._failures == 1 else None
         self._failures, self._not_before = 0, None
-        self._problem = f"topic {topic} was made and is not seen yet"
+        self._problem = f"topic {topic} was made but is not visible yet"
         return ("Normal", "CanaryTopic", done)
 
 
@@ -223,10 +224,10 @@ def _send(topic: str, change: Change, kafka: Kafka) -> str:
     match change:
         case Create(assignment, configs):
             kafka.create_topic(NewTopic(topic, assignment, configs))
-            return f"made topic {topic} for the canary, one partition for each of {len(assignment)} brokers"
+            return f"made topic {topic} for the canary, one partition for each of {many(len(assignment), 'broker')}"
         case Add(total, assignment):
             kafka.add_partitions(topic, total, assignment)
-            return f"raised canary topic {topic} to {total} partitions"
+            return f"raised canary topic {topic} to {many(total, 'partition')}"
         case Place(targets):
             refused = kafka.alter_reassignments(dict(targets))
             done = f"moved partitions of canary topic {topic}: {', '.join(str(tp) for tp, _ in targets[:5])}"

@@ -99,7 +99,7 @@ def hindrances(snapshot: Snapshot, topic: str) -> tuple[str, ...]:
     found += [f"{r.kind} {r.name} is being rolled out" for r in snapshot.rollouts or ()]
     live = {b.id for b in brokers if b.live}
     if any(v.members is None or set(v.members) != live for v in snapshot.views or () if v.broker in live):
-        found.append("the brokers do not agree on who is a member")
+        found.append("the brokers disagree on the members")
     if _moving(snapshot.partitions):
         found.append("a reassignment is in flight")
     return tuple(found)

@@ -55,9 +55,7 @@ def finding_notes(
     # something worse has not gone.
     firing = {f.id for f in now if f.firing()}
     notes = [_begun(f, restarting or {}) for f in held(now) if f.firing() and f.id not in fired]
-    notes += [
-        ("Normal", f"{f.type}Gone", f"no longer: {f.message}") for f in before if f.id in fired and f.id not in firing
-    ]
+    notes += [("Normal", f"{f.type}Gone", f"gone: {f.message}") for f in before if f.id in fired and f.id not in firing]
     return notes
 
 

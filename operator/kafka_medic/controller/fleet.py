@@ -67,7 +67,7 @@ class Worker:
         if not self.running and now - self.active_at > limit + self.pause:
             return f"no reconcile for {now - self.active_at:.0f} s (limit {limit + self.pause:.0f} s)"
         if self.faulty_since is not None and now - self.faulty_since > limit:
-            return f"faults of the operator's own for {now - self.faulty_since:.0f} s"
+            return f"internal faults for {now - self.faulty_since:.0f} s"
         return None
 
     def _loop(self) -> None:

@@ -149,5 +149,5 @@ def _register_liveness(registry: kopf.OperatorRegistry, fleet: Fleet, watch_audi
     async def alive(**_: Any) -> str:
         stalled = fleet.stalled() + watch_audit.missed()
         if stalled:
-            raise kopf.PermanentError(f"not watched any more: {'; '.join(stalled)}")
+            raise kopf.PermanentError(f"no longer watched: {'; '.join(stalled)}")
         return "ok"

@@ -51,7 +51,7 @@ def playbooks(store: Store) -> str | None:
     """Which Playbooks the operator has not accepted; None: it accepted all of them, and there is at least one."""
     found = store.playbooks()
     if not found:
-        return "there is no Playbook; upgrade the release, or apply playbooks/"
+        return "no Playbook exists; upgrade the release, or apply playbooks/"
     refused = []
     for one in found:
         accepted = next((c for c in one.status.conditions if c.type == "Accepted"), None)
@@ -79,7 +79,9 @@ def metrics(url: str) -> str | None:
     told = next((line for line in page.splitlines() if line.startswith("kafka_medic_build_info")), None)
     if told is None:
         return f"{url} has no kafka_medic_build_info; another server answers there"
-    return None if f'version="{version}"' in told else f"{url} is of another version than this image, {version}: {told}"
+    return (
+        None if f'version="{version}"' in told else f"{url} reports another version than this image ({version}): {told}"
+    )
 
 
 def nothing_owed(api: KubernetesApi, namespaces: Sequence[str]) -> str | None:
@@ -96,7 +98,7 @@ def nothing_owed(api: KubernetesApi, namespaces: Sequence[str]) -> str | None:
     if not held:
         return None
     return (
-        f"something has to be taken back first, which only the operator does: {', '.join(sorted(held))}. "
+        f"the operator must first revert changes of {', '.join(sorted(held))}. "
         "Wait for the end of these runs, or run `kubectl kafka-medic abort NAME -n NAMESPACE`; then uninstall again"
     )
 
@@ -143,7 +145,7 @@ def main(argv: Sequence[str] | None = None, api: KubernetesApi | None = None) ->
 
 def _kind(text: str) -> str:
     if text not in KINDS and not text.startswith("metrics=http"):
-        _refuse(f"{text!r} is none of {', '.join(KINDS)}, metrics=http://HOST:PORT/metrics")
+        _refuse(f"{text!r} is not one of {', '.join(KINDS)}, metrics=http://HOST:PORT/metrics")
     return text
 
 

@@ -177,7 +177,7 @@ class Lease:
             self._lose("it was deleted")
             return False
         if not self._is_mine(lease, self._stored):
-            self._lose(f"{(lease.get('spec') or {}).get('holderIdentity') or 'nobody'} holds it")
+            self._lose(f"{(lease.get('spec') or {}).get('holderIdentity') or 'no operator'} holds it")
             return False
         self._put(lease)
         return True
@@ -190,7 +190,7 @@ class Lease:
             return
         if self._used_since is not None and self._monotonic() - self._used_since > LONGEST_USE:
             self._due = None
-            _LOG.error("lease %s: in use for %.0f s, not renewed any more", self._name, LONGEST_USE)
+            _LOG.error("lease %s: in use for %.0f s, no longer renewed", self._name, LONGEST_USE)
             return
         self._later()  # also if what follows fails by a fault of ours
         if self._answer(self._renew_known) is False and self.held():

@@ -100,7 +100,9 @@ class Observer:
         now = self._connected[0] if self._connected is not None else None
         chosen = self._former.choose(wanted, now, self._brokers, self.clients.refused)
         if before is None and (problem := self._former.problem) is not None:
-            message = f"{problem.message}; the certificate before is shown until every broker takes the new one"
+            message = (
+                f"{problem.message}; the operator uses the previous certificate until every broker accepts the new one"
+            )
             self.clients.record(cluster, ("Normal", "CertificateNotTrustedYet", message))
         return chosen
 

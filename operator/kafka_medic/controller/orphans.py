@@ -36,8 +36,8 @@ class Orphans:
                 _LOG.warning("whether the KafkaCluster of %s exists could not be read: %s", run.name, problem)
                 return
             self._reported.add(run.uid)
-            message = f"no KafkaCluster named {run.spec.cluster_ref.name} in this namespace"
+            message = f"KafkaCluster {run.spec.cluster_ref.name} does not exist in this namespace"
             if run.status.restore_owed:
-                left = "what the run has set is not taken back"
-                message += f": {left}; status.journal and status.plan hold what was there"
+                left = "the operator cannot revert what the run set"
+                message += f": {left}; status.journal and status.plan hold the values before"
             self._record(run, ("Warning", "NoKafkaCluster", message))

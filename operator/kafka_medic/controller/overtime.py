@@ -26,7 +26,7 @@ class Overtime(Exception):
     """`what` took more than `seconds` of processor time, or too long beside others that do."""
 
     def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(f"{what} took too much processor time (limit {seconds:g} s) and was cut off")
+        super().__init__(f"{what} exceeded its processor time (limit {seconds:g} s) and was stopped")
 
 
 class _Late(BaseException):

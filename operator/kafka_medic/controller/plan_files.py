@@ -76,7 +76,7 @@ class PlanFiles:
         if held is None:
             path = self._path(sha256)
             if path.stat().st_size > MAX_BYTES:
-                raise UnreadablePlan(f"{path} has more than {MAX_BYTES} bytes")
+                raise UnreadablePlan(f"{path} is too long (limit {MAX_BYTES} bytes)")
             held = whole(plan, path.read_bytes())
             os.utime(path)
             while len(self._read) >= HELD:

@@ -27,7 +27,7 @@ def publish(api: KubernetesApi, run: Remediation, plan: Plan) -> str | None:
     data = contents(plan)
     pieces = [data[i : i + MAX_PART_BYTES] for i in range(0, len(data), MAX_PART_BYTES)]
     if len(pieces) > MAX_PARTS:
-        return f"its file has {len(data)} bytes, and at most {MAX_PARTS * MAX_PART_BYTES} are published"
+        return f"its file has {len(data)} bytes (limit {MAX_PARTS * MAX_PART_BYTES})"
     path = custom_path(PlanPart.PLURAL, run.namespace)
     try:
         for number, piece in enumerate(pieces):

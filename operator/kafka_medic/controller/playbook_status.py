@@ -46,7 +46,7 @@ def judged(playbook: Playbook, now: datetime) -> PlaybookStatus:
     except ResourceError as problem:
         verdict = ConditionStatus.FALSE, "Refused", str(problem)
     else:
-        verdict = ConditionStatus.TRUE, "Accepted", "every action, parameter and guard is known"
+        verdict = ConditionStatus.TRUE, "Accepted", "every action, parameter and guard is supported"
     condition = Condition(
         type="Accepted",
         status=verdict[0],

@@ -136,8 +136,10 @@ class Reconciler:
     def _stand_by(self, interval: float, held: bool | None = None) -> float:
         self._canary.stop()
         self.clients.series.lease(self.key, held)
-        _LOG.info("%s/%s: another operator holds the lease, or it cannot be told", self.namespace, self.name)
-        return min(interval, NOT_OURS_SECONDS)
+        pause = min(interval, NOT_OURS_SECONDS)
+        why = "held by another operator" if held is False else "held by another operator or unreadable"
+        _LOG.info("%s/%s: Lease %s; retrying in %g s", self.namespace, self.name, why, pause)
+        return pause
 
     def _reconcile(self, cluster: KafkaCluster, interval: float) -> float | None:
         """With the Lease held. Returns as `reconcile`; None: the Lease was lost meanwhile, and nothing was written
@@ -157,7 +159,9 @@ class Reconciler:
         restarting = {broker: f"{run.KIND} {run.name}" for run in runs for broker in sent_away_by(run)}
         for note in finding_notes(cluster.status.findings, findings, restarting):
             self.clients.record(cluster, note)
-        blocked = [f"Remediation {name} cannot be read by this version, so nothing is done" for name in unreadable]
+        blocked = [
+            f"Remediation {name} cannot be read by this version, so the operator changes nothing" for name in unreadable
+        ]
         if cluster.metadata.deletion_timestamp is None and not unreadable:
             created, taken = self._propose(cluster, seen, runs)
             runs, blocked = runs + created, blocked + taken
@@ -223,7 +227,7 @@ class Reconciler:
     def _report_no_diagnosis(self, problem: Overtime) -> float:
         """Seconds until the next reconcile."""
         pause = self._budget.pause(DIAGNOSIS, self.clients.monotonic())
-        way_out = "Restrict spec.probes.consumerGroups, so that the operator has less to diagnose"
+        way_out = "Restrict spec.probes.consumerGroups"
         message = f"{problem}; the operator retries within {LONGEST_PAUSE:g} s. {way_out}"
         _LOG.warning("%s/%s: %s", self.namespace, self.name, message)
         write_not_ready(self.clients.store.api, self.namespace, self.name, "TookTooLong", message)
@@ -243,8 +247,8 @@ class Reconciler:
                 self.clients.record(cluster, ("Normal", "RemediationProposed", f"created Remediation {run.name}"))
                 created.append(run)
             if taken:
-                instead = f"it is proposed as {run.name}" if run is not None else "it is tried again"
-                message = f"a proposal of {body['spec']['playbook']['name']} found its name taken by {some(taken, 3)}"
+                instead = f"proposed as {run.name}" if run is not None else "the operator retries"
+                message = f"the name of a proposal of {body['spec']['playbook']['name']} is taken by {some(taken, 3)}"
                 self.clients.record(cluster, ("Warning", "NameTaken", f"{message}; {instead}"))
                 not_created += [] if run is not None else [message]
         return created, not_created

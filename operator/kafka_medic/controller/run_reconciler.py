@@ -198,12 +198,19 @@ class RunReconciler:
         try:
             status = self.clients.files.filed(decision.status)
         except OSError as problem:
-            self.clients.record(run, ("Warning", "PlanNotWritten", f"nothing is done without its file: {problem}"))
+            self.clients.record(
+                run,
+                (
+                    "Warning",
+                    "PlanNotWritten",
+                    f"the run does not start, because its plan's file was not written: {problem}",
+                ),
+            )
             return None
         if (plan := to_publish(run.status, decision.status)) is not None:
             unpublished = publish(self.clients.store.api, run, plan)
             if unpublished is not None:
-                message = f"its changes can be read in its file alone: {unpublished}"
+                message = f"the changes are only in the plan's file: {unpublished}"
                 self.clients.record(run, ("Warning", "PlanNotPublished", message))
         version = self.clients.store.write_status(run, fitted_run(status))
         for note in run_notes(run.status, decision.status):
@@ -265,7 +272,7 @@ class RunReconciler:
             self.clients.series.effect((self.namespace, self.name), "failed")
             count = self.backoff.failed(key, self.clients.monotonic())
             if count == 1:
-                note = f"{intent.describe()}: {problem}; what is not done by then is tried again after a pause"
+                note = f"{intent.describe()}: {problem}; the operator retries after a pause"
                 self.clients.record(run, ("Warning", "EffectFailed", note))
             _LOG.warning("%s: %s failed %d times: %s", run.name, intent.id, count, problem)
             return Decision(decision.status, requeue=pause_after(count))

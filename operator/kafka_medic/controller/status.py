@@ -14,6 +14,7 @@ from kafka_medic.controller.status_room import fitted
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.memory import DetectorMemory
 from kafka_medic.diagnose.versions import unjudged
+from kafka_medic.report.units import many
 from kafka_medic.resources.admission import Standing
 from kafka_medic.resources.conditions import Condition, ConditionStatus, set_condition
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -113,7 +114,7 @@ def unseen(before: Sequence[FindingStatus], now: Sequence[Finding], snapshot: Sn
         what = ", ".join(unread) or hidden(old, snapshot)
         if what is None:
             continue
-        note = f"{LAST_SEEN}{what} could not be read any more"
+        note = f"{LAST_SEEN}{what} can no longer be read"
         evidence = tuple(e for e in old.evidence if not e.startswith(LAST_SEEN))[: MAX_EVIDENCE - 1]
         kept.append(
             Finding(
@@ -223,21 +224,21 @@ def _allowed(
         return (
             False,
             "ObserveMode",
-            "spec.remediation.mode is Observe: findings are named and nothing is done",
+            "spec.remediation.mode is Observe: the operator reports findings and changes nothing",
         )
     if policies is None:
-        return False, "PoliciesUnknown", "the admission policies could not be read: plans are proposed only"
+        return False, "PoliciesUnknown", "the admission policies could not be read, so the operator only proposes plans"
     if policies.since is None:
         return (
             False,
             "PoliciesMissing",
-            f"the admission policies do not stand, so plans are proposed only: {policies.why}",
+            f"the admission policies are not in force, so the operator only proposes plans: {policies.why}",
         )
     if tripped:
         return False, "BreakerOpen", tripped
     if blocked:
         return False, "Waiting", blocked[0]
-    return True, "Allowed", "approved plans are carried out"
+    return True, "Allowed", "the operator carries out approved plans"
 
 
 def _count(answers: list[bool | None]) -> int | None:
@@ -286,7 +287,7 @@ def _restarts_possible(snapshot: Snapshot) -> tuple[ConditionStatus, str, str]:
     pods = [b.pod for b in snapshot.brokers or ()] + [v.pod for v in snapshot.controllers_apart()]
     source = snapshot.source("kubernetes")
     if source is None:
-        return ConditionStatus.UNKNOWN, "NotProbed", "spec.brokers selects no Pods: no playbook restarts a broker"
+        return ConditionStatus.UNKNOWN, "NotProbed", "spec.brokers selects no Pods, so no playbook restarts a broker"
     if not source.known or snapshot.brokers is None:
         return ConditionStatus.UNKNOWN, "SourceUnknown", f"kubernetes: {source.error or 'the brokers are not known'}"
     identity = snapshot.source("pod-identity")
@@ -295,7 +296,7 @@ def _restarts_possible(snapshot: Snapshot) -> tuple[ConditionStatus, str, str]:
         which = ", ".join(map(str, homeless[:5])) + (f" and {len(homeless) - 5} more" if len(homeless) > 5 else "")
         return ConditionStatus.UNKNOWN, "SourceUnknown", f"no Pod has answered as broker {which}: {identity.error}"
     if found := [pod.hindrance for pod in pods if pod is not None and pod.hindrance]:
-        more = f", and of {len(found) - 1} more Pods" if len(found) > 1 else ""
+        more = f", and {many(len(found) - 1, 'more Pod')}" if len(found) > 1 else ""
         return ConditionStatus.FALSE, "MethodDoesNotFit", f"{found[0]}{more}"
     return ConditionStatus.TRUE, "AsExpected", ""
 
@@ -309,7 +310,7 @@ def _ready(findings: Sequence[Finding], conditions: Sequence[Condition]) -> tupl
         if t in parts and t in CONDITION_OF.values() and t not in ADVICE and parts[t].status is ConditionStatus.FALSE
     ]
     if failing:
-        return ConditionStatus.FALSE, parts[failing[0]].reason, f"{', '.join(failing)}: see there"
+        return ConditionStatus.FALSE, parts[failing[0]].reason, f"see {', '.join(failing)}"
     unknown = [
         t
         for t in CONDITION_TYPES
@@ -323,9 +324,9 @@ def _ready(findings: Sequence[Finding], conditions: Sequence[Condition]) -> tupl
         # The spec selects Pods, and which broker is in which is not known.
         return ConditionStatus.UNKNOWN, pods.reason, pods.message
     if unknown:
-        return ConditionStatus.UNKNOWN, parts[unknown[0]].reason, f"{', '.join(unknown)}: see there"
+        return ConditionStatus.UNKNOWN, parts[unknown[0]].reason, f"see {', '.join(unknown)}"
     pending = sum(not f.firing() for f in findings)
-    return ConditionStatus.TRUE, "Healthy", f"{pending} findings pending" if pending else "nothing is wrong"
+    return ConditionStatus.TRUE, "Healthy", f"{many(pending, 'finding')} pending" if pending else "no findings"
 
 
 def _finding(finding: Finding, remediation: str | None) -> FindingStatus:

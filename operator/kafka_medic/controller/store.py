@@ -238,8 +238,8 @@ class Store:
                 if is_that_proposal(found, body):
                     return None, taken
                 author = (found.get("spec") or {}).get("requestedBy")
-                who = printable(str(author)) if author else "somebody else"
-                taken.append(f"{found['metadata']['name']}, which {who} has created")
+                who = printable(str(author)) if author else "another user"
+                taken.append(f"{found['metadata']['name']} (created by {who})")
                 body = renamed(body, found["metadata"]["uid"])
         return None, taken
 
@@ -298,7 +298,7 @@ class Store:
         try:
             answer = self.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
         except ApiFailure as problem:
-            _LOG.warning("could not ask whether %s may approve: %s", user, problem)
+            _LOG.warning("could not check whether %s may approve: %s", user, problem)
             return None
         return bool(answer.get("status", {}).get("allowed"))
 

@@ -32,7 +32,7 @@ def with_strimzi(api: KubernetesApi, cluster: KafkaCluster) -> tuple[KafkaCluste
 def _objects(api: KubernetesApi, namespace: str, wanted: StrimziCluster) -> StrimziObjects:
     kinds = strimzi_types(api, namespace)
     if kinds is None:
-        raise NotDerivedError("this Kubernetes has no resources of Strimzi's (kafka.strimzi.io): install Strimzi")
+        raise NotDerivedError("the API server serves no resources of Strimzi (kafka.strimzi.io): install Strimzi")
     kafka = _if_there(api, f"{kinds}/kafkas/{wanted.cluster}")
     if kafka is None:
         return StrimziObjects(None)

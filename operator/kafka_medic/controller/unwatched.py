@@ -8,6 +8,7 @@ from typing import Any
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from kafka_medic.controller.fleet import Fleet
 from kafka_medic.controller.not_ready import write_not_ready
+from kafka_medic.report.units import many
 
 _LOG = logging.getLogger(__name__)
 
@@ -19,8 +20,8 @@ def report_unwatched(api: Any, fleet: Fleet) -> None:
     the next change of any KafkaCluster."""
     for (namespace, name), count in fleet.unwatched().items():
         message = (
-            f"not watched: the namespace has {count} KafkaClusters (limit {fleet.most}, the oldest first); delete one "
-            "that is not needed, or ask for a higher limits.clustersPerNamespace of the operator's chart"
+            f"not watched: the namespace has {many(count, 'KafkaCluster')} (limit {fleet.most}, the oldest first); "
+            "delete one, or raise limits.clustersPerNamespace in the operator's chart"
         )
         try:
             write_not_ready(api, namespace, name, REASON, message)

@@ -47,10 +47,10 @@ class WatchAudit:
             self._compared_at = time.monotonic()
             return
         known = self._fleet.known_generations()
-        missed = {(k, "was not told of") for k in listed.keys() - known.keys()}
-        missed |= {(k, "is gone, which was not told") for k in known.keys() - listed.keys()}
+        missed = {(k, "is missing in the watch") for k in listed.keys() - known.keys()}
+        missed |= {(k, "was deleted without a watch event") for k in known.keys() - listed.keys()}
         missed |= {
-            (k, f"has generation {listed[k]}, which was not told")
+            (k, f"has generation {listed[k]} without a watch event")
             for k in listed.keys() & known.keys()
             if listed[k] != known[k]
         }

@@ -9,6 +9,7 @@ from kafka_medic.cluster.snapshot import Mode, Quorum, Voter
 from kafka_medic.diagnose.columns import some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene, blind
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Severity
 
 CONTROLLER_FOR = 30.0
@@ -29,21 +30,21 @@ def _controller(scene: Scene) -> Iterator[Finding]:
     # A null controller is one that could not be read; only one that was read and is nobody is missing.
     if controller is None or scene.unknown(source) or (controller.id is not None and controller.id >= 0):
         return
-    where = "nobody is registered as controller" if zookeeper else "the quorum has no leader"
+    where = "no broker is registered as controller" if zookeeper else "the quorum has no leader"
     cure = (
-        "any broker that reaches ZooKeeper takes the place: see that one does"
+        "check that the brokers reach ZooKeeper; one of them then becomes controller"
         if zookeeper
-        else "a majority of the voters elects one: see that they run and reach each other"
+        else "check that a majority of the voters runs and that they reach each other; they then elect one"
     )
     yield Finding(
         id="ControllerMissing",
         type="ControllerMissing",
         severity=Severity.CRITICAL,
-        message="the cluster has no active controller: no leader can be elected",
+        message="the cluster has no active controller, so no leader can be elected",
         affected=("controller",),
         evidence=(
             f"{where}, {scene.read_from(source, 'kafka')}",
-            f"{cure}; nothing is restarted meanwhile, since nobody would elect other leaders for who stops",
+            f"{cure}. The operator restarts no broker until then: no controller would elect other leaders",
         ),
         for_seconds=CONTROLLER_FOR,
     )
@@ -66,7 +67,7 @@ def _quorum(scene: Scene) -> Iterator[Finding]:
         type="QuorumDegraded",
         severity=Severity.CRITICAL if lost or (good - 1) * 2 <= total else Severity.WARNING,
         message=f"{good} of {total} {kind} are {'serving' if zookeeper else 'caught up'}"
-        + (": no majority" if lost else ""),
+        + (", which is no majority" if lost else ""),
         affected=tuple(f"{'zookeeper' if zookeeper else 'voter'}-{v.id}" for v in behind),
         evidence=(
             some([_described(v, quorum, zookeeper) for v in behind]),
@@ -96,5 +97,5 @@ def _described(voter: Voter, quorum: Quorum, zookeeper: bool) -> str:
         return f"server {voter.id} does not serve"
     if voter.last_caught_up_ms is None:
         return f"voter {voter.id} has not caught up since voter {quorum.leader} leads"
-    lag = "" if voter.lag is None else f" and {voter.lag} records behind"
+    lag = "" if voter.lag is None else f" and is {many(voter.lag, 'record')} behind"
     return f"voter {voter.id} last caught up {voter.last_caught_up_ms} ms ago{lag}"

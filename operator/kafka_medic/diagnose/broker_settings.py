@@ -26,14 +26,14 @@ STANDSTILL = RECOVERING_FOR
 """Seconds in which no value changed and no broker came or went. A rolling change in good order waits for one restart
 at a time, and a restarted broker gets as long to recover its log."""
 ON_CREATION = "each broker creates topics with its own value"
-CONTROLLER = "the value of the active controller counts, which may be any broker"
+CONTROLLER = "the active controller's value counts, and any broker may become controller"
 COMPARED: Mapping[str, str] = {
     **dict.fromkeys(FACTORS, ON_CREATION),
     STATIC[-1]: ON_CREATION,
-    MIN_ISR: "each leader enforces its own value for topics without one",
+    MIN_ISR: "each leader enforces its own value for topics that set none",
     "unclean.leader.election.enable": CONTROLLER,
     REBALANCE: CONTROLLER,
-    PROTOCOL: "each broker speaks its own to the others",
+    PROTOCOL: "each broker uses its own version towards the others",
 }
 """The settings that are compared, and whose value counts."""
 SHOWN = 10
@@ -67,7 +67,7 @@ def _finding(scene: Scene, name: str, values: Mapping[int, str], *, moved: bool)
     peers = f"; most brokers have {most[0][:60]}" if most else ", and no value has a majority"
     evidence = [
         *(f"{name}={value[:60]}: broker {some(list(map(str, ids)), SHOWN)}" for value, ids in by_value.items()),
-        f"{COMPARED[name]}; finish the change on every broker, or take it back",
+        f"{COMPARED[name]}; finish the change on every broker, or revert it",
     ]
     if silent:
         evidence.append(f"not reported by broker {some(list(map(str, silent)), SHOWN)}")

@@ -11,6 +11,7 @@ from kafka_medic.diagnose.canary import probed
 from kafka_medic.diagnose.columns import some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene, blind, broker_name
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Severity
 
 DOWN_FOR = 30.0
@@ -57,12 +58,12 @@ def _zombie_finding(scene: Scene, broker: Broker) -> Finding:
         id=f"BrokerZombie/{broker_name(broker.id)}",
         type="BrokerZombie",
         severity=Severity.CRITICAL,
-        message=f"broker {broker.id} answers its clients but is not registered with the cluster",
+        message=f"broker {broker.id} answers clients but is not registered with the cluster",
         affected=(broker_name(broker.id),),
         evidence=(
             f"not among the registered brokers, {authority}",
             f"answered a request of its own, {scene.read_from('views', 'kafka')}",
-            "clients that still know its address may write records that the cluster will never have",
+            "clients that still use its address may write records that the cluster never receives",
         ),
         playbook="restart-broker",
         for_seconds=_grace(broker, ZOMBIE_FOR),
@@ -80,7 +81,7 @@ def _down_finding(scene: Scene, broker: Broker) -> Finding:
         state = {True: "Ready", False: "not Ready", None: "in a state that is not known"}[broker.pod.ready]
         evidence.append(f"Pod {broker.pod.name} is {state}, {scene.read_from('kubernetes')}")
     if broker.recovering is True:
-        evidence.append(f"it is recovering its log{_left(broker)}; a restart would begin that again")
+        evidence.append(f"it is recovering its log{_left(broker)}; a restart would begin the recovery again")
     return Finding(
         id=f"BrokerDown/{broker_name(broker.id)}",
         type="BrokerDown",
@@ -93,8 +94,8 @@ def _down_finding(scene: Scene, broker: Broker) -> Finding:
 
 
 def _left(broker: Broker) -> str:
-    left = [(broker.remaining_logs, "logs"), (broker.remaining_segments, "segments")]
-    parts = [f"{n} {what}" for n, what in left if n is not None]
+    left = [(broker.remaining_logs, "log"), (broker.remaining_segments, "segment")]
+    parts = [many(n, what) for n, what in left if n is not None]
     return f" ({' and '.join(parts)} left)" if parts else ""
 
 
@@ -134,11 +135,11 @@ def _silent(scene: Scene) -> Iterator[Finding]:
             id=f"BrokerSilent/{broker_name(broker_id)}",
             type="BrokerSilent",
             severity=Severity.WARNING,
-            message=f"broker {broker_id} leads {led} partitions but no client sends it anything",
+            message=f"broker {broker_id} leads {many(led, 'partition')} but receives no client bytes",
             affected=(broker_name(broker_id),),
             evidence=(
                 f"0 client bytes per second into broker {broker_id}, {scene.read_from('metrics', 'kafka')}",
-                "peers that are sent something: "
+                "peers that receive client bytes: "
                 + some([f"broker {b} ({rates[b]:.0f} bytes/s)" for b in sorted(busy)]),
                 *(f"the canary fails for {p.name}, which it leads: {p.error}" for p in failing.get(broker_id, ())[:3]),
             ),
@@ -166,7 +167,7 @@ def _maintenance_finding(scene: Scene, broker: Broker, signs: tuple[str, ...]) -
         id=f"NodeMaintenance/{broker_name(going)}",
         type="NodeMaintenance",
         severity=Severity.WARNING,
-        message=f"the node or Pod of broker {going} is being taken away ({signs[0]}); expect the broker to go",
+        message=f"the node or Pod of broker {going} is going ({signs[0]}); the broker will stop",
         affected=(broker_name(going),),
         evidence=tuple(f"{sign}, {scene.read_from('kubernetes')}" for sign in signs),
         playbook="drain-broker",

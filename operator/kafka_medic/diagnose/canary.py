@@ -12,6 +12,7 @@ from kafka_medic.diagnose.columns import is_any, some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.refusing import refusing
 from kafka_medic.diagnose.scene import Scene, blind, broker_name
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Severity
 
 FAILING_FOR = 30.0
@@ -43,7 +44,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
         names = tuple(p.name for p in mine)
         evidence = [
             _side(broker_id, others, fine),
-            *(f"{p.name}: {p.failures} rounds in a row: {p.error}{_since(p)}" for p in mine[:5]),
+            *(f"{p.name}: {many(p.failures, 'failed round')} in a row: {p.error}{_since(p)}" for p in mine[:5]),
             scene.read_from("canary"),
         ]
         broker = scene.snapshot.broker(broker_id)
@@ -53,7 +54,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
             id=f"CanaryFailing/{broker_name(broker_id)}",
             type="CanaryFailing",
             severity=Severity.CRITICAL,
-            message=f"records through broker {broker_id} do not get through: {some(names, 5)}",
+            message=f"canary records through broker {broker_id} fail: {some(names, 5)}",
             affected=(broker_name(broker_id), *names),
             evidence=tuple(evidence),
             for_seconds=max(0.0, FAILING_FOR - min(_age(scene, p) for p in mine)),
@@ -97,7 +98,7 @@ def _refusing(scene: Scene, topics: Collection[str]) -> frozenset[str]:
 
 
 def _side(broker_id: int, others: list[int], fine: frozenset[int]) -> str:
-    well = f"; through {_named(sorted(fine))} all is well" if fine else ""
+    well = f"; records through {_named(sorted(fine))} succeed" if fine else ""
     if others:
         return f"the canary fails through {_named(others)} as well{well}"
     return f"all failing partitions are led by broker {broker_id}{well}"
@@ -112,7 +113,7 @@ def _age(scene: Scene, probe: Probed) -> float:
 
 
 def _since(probe: Probed) -> str:
-    return f", last through at {probe.last_ok}" if probe.last_ok else ", never through since this operator began"
+    return f", last success at {probe.last_ok}" if probe.last_ok else ", no success since this operator started"
 
 
 def _named(ids: list[int]) -> str:

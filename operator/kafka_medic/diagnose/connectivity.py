@@ -25,7 +25,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
             id="OperatorIsolated",
             type="OperatorIsolated",
             severity=Severity.WARNING,
-            message="no broker answers, but every broker's Pod is Ready: it is the operator that is cut off",
+            message="no broker answers, but every broker's Pod is Ready: the operator is cut off",
             affected=affected,
             evidence=(*evidence, f"every Pod is Ready, {scene.read_from('kubernetes')}"),
             for_seconds=BLIND_FOR,
@@ -35,7 +35,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
         id="ClusterUnreachable",
         type="ClusterUnreachable",
         severity=Severity.CRITICAL,
-        message="no broker answers; nothing is done to the cluster until one does",
+        message="no broker answers; the operator changes nothing until one answers",
         affected=affected,
         evidence=(*evidence, _pods(scene)),
         for_seconds=BLIND_FOR,
@@ -47,7 +47,7 @@ def _why(scene: Scene) -> Iterator[str]:
     if source is not None and not source.known:
         yield f"kafka did not answer: {source.error or 'no reason given'}, {scene.read_from('kafka')}"
     elif scene.brokers:
-        yield f"asked and not answering: {some([broker_name(b.id) for b in scene.brokers])}"
+        yield f"not answering: {some([broker_name(b.id) for b in scene.brokers])}"
     else:
         yield "the snapshot has neither brokers nor partitions"
 
@@ -62,9 +62,9 @@ def _pods_all_ready(scene: Scene) -> bool:
 def _pods(scene: Scene) -> str:
     source = scene.snapshot.source("kubernetes")
     if source is not None and not source.known:
-        return f"Kubernetes could not be asked either ({source.error or 'no reason given'})"
+        return f"Kubernetes could not be read either ({source.error or 'no reason given'})"
     known = [b for b in scene.brokers if b.pod is not None and b.pod.ready is not None]
     if not known:
-        return "what Kubernetes says of the Pods is not known, so it may be the operator that is cut off"
+        return "the state of the Pods is not known, so the operator may be cut off"
     bad = [broker_name(b.id) for b in scene.brokers if b.pod is None or b.pod.ready is not True]
     return f"without a Ready Pod, {scene.read_from('kubernetes')}: {some(bad)}"

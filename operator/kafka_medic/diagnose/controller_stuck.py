@@ -12,6 +12,7 @@ from kafka_medic.diagnose.disks import cannot_lead
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.leaderless import without_leader
 from kafka_medic.diagnose.scene import Scene
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Severity
 
 STUCK_FOR = 60.0
@@ -37,19 +38,22 @@ def detect(scene: Scene) -> Iterator[Finding]:
     dead = sorted({int(b) for b in p.leader.values[stuck] if b >= 0})
     electable = sorted(set(p.isr.ids[able & stuck[p.isr.rows]].tolist()))
     answers = scene.snapshot.broker(controller.id)
-    state = "answers" if answers is not None and answers.reachable else "is not known to answer"
+    state = "answers" if answers is not None and answers.reachable else "may not answer"
     evidence = [
         f"broker {controller.id} is the controller and {state}, {scene.read_from('zookeeper', 'quorum', 'kafka')}",
-        f"in sync and live, so that they could be elected: {some([f'broker {b}' for b in electable])}",
+        f"in sync and live, so electable: {some([f'broker {b}' for b in electable])}",
         scene.read_from("views", "kafka"),
     ]
     if dead:
-        evidence.insert(1, f"still named as leader though gone: {some([_gone(scene, b) for b in dead])}")
+        evidence.insert(1, f"gone, but still named as leader: {some([_gone(scene, b) for b in dead])}")
     yield Finding(
         id="ControllerStuck",
         type="ControllerStuck",
         severity=Severity.CRITICAL,
-        message=f"broker {controller.id} is the controller, but {int(stuck.sum())} partitions get no new leader",
+        message=(
+            f"broker {controller.id} is the controller, but "
+            f"{many(int(stuck.sum()), 'partition gets', 'partitions get')} no new leader"
+        ),
         affected=(f"broker-{controller.id}", *p.names(stuck)),
         evidence=tuple(evidence),
         for_seconds=STUCK_FOR,

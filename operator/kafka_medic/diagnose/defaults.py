@@ -109,10 +109,9 @@ def detect(scene: Scene) -> Iterator[Finding]:
 
 def _cure(name: str, wanted: int) -> str:
     if name == MIN_ISR:
-        return f"{wanted} is expected, which can be set for all brokers at run time once every topic has the replicas"
+        return f"{wanted} is expected; it can be set at run time for all brokers once every topic has the replicas"
     return (
-        f"set {wanted} in their configuration file and restart them one at a time (Kafka does not change it at run "
-        "time)"
+        f"set {wanted} in their configuration file and restart them one at a time (Kafka cannot change it at run time)"
     )
 
 

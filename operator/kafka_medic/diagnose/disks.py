@@ -23,6 +23,7 @@ from kafka_medic.diagnose.columns import Mask, Partitions, some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.free_space import QUARTER_SAMPLES, QUARTERS, VolumeHistory
 from kafka_medic.diagnose.scene import Scene
+from kafka_medic.report.units import many
 from kafka_medic.resources.durations import format_bytes, format_duration
 from kafka_medic.resources.vocabulary import Severity
 
@@ -56,7 +57,7 @@ class Filling:
         where = f"{' and '.join(self.paths)}, on one volume" if len(self.paths) > 1 else self.paths[0]
         return (
             f"{where}: {format_bytes(self.free)} of {format_bytes(self.total)} free, and at least "
-            f"{format_bytes(int(self.pace))}/s less in each quarter of the last {_about(self.watched)}: full in about "
+            f"{format_bytes(int(self.pace))}/s less in each quarter of the last {_about(self.watched)}; full in about "
             f"{_about(self.left)}"
         )
 
@@ -91,11 +92,11 @@ def _failed(scene: Scene, broker: Broker, failed: tuple[Directory, ...]) -> Find
     offline = broker.offline_replicas
     what = f"log directory {some(paths)} of broker {broker.id} has failed"
     if offline is None:
-        message = f"{what}: which replicas are on it is not known"
+        message = f"{what}; which replicas it holds is not known"
     elif offline:
-        message = f"{what}: {len(offline)} replicas on it are offline"
+        message = f"{what}; {many(len(offline), 'replica on it is', 'replicas on it are')} offline"
     else:
-        message = f"{what}: no replica is known to be on it"
+        message = f"{what}; no replica on it is known"
     return Finding(
         id=f"LogDirFailed/{name}",
         type="LogDirFailed",
@@ -112,18 +113,18 @@ def _evidence(scene: Scene, broker: Broker, failed: tuple[Directory, ...]) -> It
     if broker.offline_replicas:
         yield f"offline: {some([str(tp) for tp in broker.offline_replicas])}"
     if len(failed) > 1 and broker.offline_replicas:
-        yield "which replica was on which of them is not known: a failed directory is not listed"
+        yield "which directory held which replica is not known: Kafka does not list a failed directory"
     for directory in broker.directories or ():
         if directory.error is not None and not directory.failed:
             yield f"{directory.path} could not be read: {directory.error}; replicas may be there"
     alone = [str(row.tp) for row in scene.snapshot.rows(set(broker.offline_replicas or ())) if row.isr == (broker.id,)]
     if alone:
-        yield f"the only in-sync replica of {some(alone)} is there: save what is on the disk before it is replaced"
+        yield f"the only in-sync replica of {some(alone)} is there; save the disk's data before you replace the disk"
     others = [d.path for d in broker.directories or () if d.error is None]
     yield (
         f"broker {broker.id} continues with {some(others) or 'no other directory that answers'}. Replace the disk, or "
-        f"take the directory out of log.dirs; then restart broker {broker.id}: Kafka opens a failed directory again "
-        "only when it starts"
+        f"remove the directory from log.dirs. Then restart broker {broker.id}: Kafka reopens a failed directory "
+        "only at its start"
     )
 
 
@@ -175,12 +176,13 @@ def _filling_finding(scene: Scene, broker: Broker, filling: list[Filling]) -> Fi
         id=f"DiskFilling/{name}",
         type="DiskFilling",
         severity=worst,
-        message=f"{disks} of broker {broker.id} will be full in about {_about(first.left)} at the present pace",
+        message=f"{disks} of broker {broker.id} will be full in about {_about(first.left)} at the current rate",
         affected=(name, *(path for f in filling for path in f.paths)),
         evidence=(
             *map(str, filling),
             scene.read_from("log-dirs", "kafka"),
-            "a log directory on a full disk fails: shorten retention, move replicas elsewhere, or enlarge the volume",
+            "a log directory on a full disk fails: shorten retention, move replicas to other brokers, or enlarge "
+            "the volume",
         ),
     )
 

@@ -33,7 +33,7 @@ def _finding(scene: Scene, broker: int, pod: Pod, answered: int, elsewhere: str 
         affected=(broker_name(broker), broker_name(answered)),
         evidence=(
             f"Pod {pod.name} (uid {pod.uid}) is broker {broker} by its name or label, {scene.read_from('kubernetes')}",
-            f"at its own address {pod.ip} broker {answered} answered",
+            f"broker {answered} answered at the Pod's own address {pod.ip}",
             where,
             "if you delete or drain one of these Pods, the other broker stops",
         ),

@@ -10,6 +10,7 @@ from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.columns import is_any, some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene, blind, broker_name
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Severity
 
 TOLERATED = 0.10
@@ -28,11 +29,11 @@ def rebalanced_by_kafka(snapshot: Snapshot) -> str | None:
     if not on:
         return None
     return (
-        f"{REBALANCE} is on ({some([f'broker {b}' for b in on])}): while such a broker is the active controller, it "
-        "elects every leader.imbalance.check.interval.seconds, in one go, all that a broker lacks, if that is over "
-        "leader.imbalance.per.broker.percentage, and a process that hangs as well. That is not fought. If clients "
-        "suffer from it, set it to false on every broker and KRaft controller and restart them: then leaderships come "
-        "back only in batches"
+        f"{REBALANCE} is on ({some([f'broker {b}' for b in on])}). As active controller such a broker elects all "
+        "preferred leaders of a broker at once, every leader.imbalance.check.interval.seconds, if more than "
+        "leader.imbalance.per.broker.percentage are missing. It elects a hung broker too. The operator leaves that "
+        "alone. If clients suffer, set it to false on every broker and KRaft controller and restart them. Then "
+        "leaderships return only in batches"
     )
 
 
@@ -63,13 +64,15 @@ def detect(scene: Scene) -> Iterator[Finding]:
     off = [b for b in brokers if gone[b] and gone[b] > TOLERATED * total[b]]
     if not off:
         return
-    counts = [f"broker {b} leads {total[b] - gone[b]} of the {total[b]} partitions it is preferred for" for b in off]
+    counts = [
+        f"broker {b} leads {total[b] - gone[b]} of {many(total[b], 'partition')} for which it is preferred" for b in off
+    ]
     examples = p.names(np.flatnonzero(away & is_any(preferred, off))[:10])
     yield Finding(
         id="LeadersImbalanced",
         type="LeadersImbalanced",
         severity=Severity.WARNING,
-        message=f"{sum(gone[b] for b in off)} partitions are not led by their preferred replica",
+        message=f"{many(sum(gone[b] for b in off), 'partition is', 'partitions are')} not led by the preferred replica",
         affected=tuple(broker_name(b) for b in off),
         evidence=(
             some(counts),

@@ -15,6 +15,7 @@ from kafka_medic.diagnose.columns import Partitions, partitions_of, some
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Severity
 
 PLAYBOOK = "raise-min-insync-replicas"
@@ -72,12 +73,14 @@ def detect(scene: Scene) -> Iterator[Finding]:
         id="MinInsyncReplicasLow",
         type="MinInsyncReplicasLow",
         severity=Severity.WARNING,
-        message=f"{MIN_ISR} of {len(low)} topics is lower than expected, down to {min(v for v, _ in low.values())}",
+        message=(
+            f"{MIN_ISR} of {many(len(low), 'topic')} is lower than expected (lowest {min(v for v, _ in low.values())})"
+        ),
         affected=tuple(low),
         evidence=(
             some(examples),
-            "they have the replicas for more, and what is acknowledged with acks=all may be on as few brokers as that; "
-            "if it is meant so, say it in spec.expectations.topics (minInSyncReplicas)",
+            "a record acknowledged with acks=all may be on that few brokers, though the topics have more replicas; "
+            "if this is intended, set minInSyncReplicas in spec.expectations.topics",
             scene.read_from("configs", "kafka"),
         ),
         for_seconds=LOW_FOR,

@@ -13,6 +13,7 @@ from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.columns import Ints, Mask, Partitions, some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Severity
 
 THROTTLES = (
@@ -50,7 +51,10 @@ def _foreign(scene: Scene, p: Partitions, moving: Mask) -> Iterator[Finding]:
         id="ForeignReassignment",
         type="ForeignReassignment",
         severity=Severity.INFO,
-        message=f"somebody else is moving {len(rows)} partitions; nothing is moved or restarted meanwhile",
+        message=(
+            f"another client is reassigning {many(len(rows), 'partition')}; the operator moves and restarts nothing "
+            "meanwhile"
+        ),
         affected=p.names(chosen),
         evidence=(", ".join(shown) + more, *_endless(p, chosen), scene.read_from("reassignments", "kafka")),
     )
@@ -63,8 +67,9 @@ def _endless(p: Partitions, rows: Ints) -> Iterator[str]:
     both = np.intersect1d(rows, np.intersect1d(adding, removing) >> 32)
     if len(both):
         yield (
-            f"{some(p.names(both))}: a broker is to be added and to be removed at once, which KRaft never ends; cancel "
-            "it (kafka-reassign-partitions.sh --cancel) and ask anew"
+            f"{some(p.names(both))}: one broker is both being added and being removed, which KRaft never completes; "
+            "cancel "
+            "the reassignment (kafka-reassign-partitions.sh --cancel) and submit it again"
         )
 
 
@@ -83,7 +88,7 @@ def _leftover(scene: Scene) -> Iterator[Finding]:
         id="LeftoverThrottle",
         type="LeftoverThrottle",
         severity=Severity.WARNING,
-        message="replication throttles are set though no reassignment is in flight; they slow every catch-up",
+        message="replication throttles are set but no reassignment is in flight; they slow every catch-up",
         affected=tuple(holders),
         evidence=(
             some(settings),

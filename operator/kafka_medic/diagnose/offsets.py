@@ -11,6 +11,7 @@ from kafka_medic.cluster.document import timestamp
 from kafka_medic.diagnose.columns import Partitions, numbers, some, strings
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Severity
 
 PLAYBOOK = "reset-consumer-offsets"
@@ -40,7 +41,8 @@ def detect(scene: Scene) -> Iterator[Finding]:
         rows = [int(row_of[i]) for i in entries]
         positions = [
             f"{p.name(r)} committed {committed.values[i]}, log end {p.log_end.values[r]}, log start {_start(p, r)}: "
-            f"the next {committed.values[i] - p.log_end.values[r]} records written there would be skipped"
+            f"the group would skip the next {many(int(committed.values[i] - p.log_end.values[r]), 'record')} "
+            "written there"
             for i, r in zip(entries, rows, strict=True)
         ]
         state = states[entries[0]]
@@ -48,13 +50,13 @@ def detect(scene: Scene) -> Iterator[Finding]:
             id=f"OffsetBeyondLogEnd/{group}",
             type="OffsetBeyondLogEnd",
             severity=Severity.CRITICAL,
-            message=f"group {group} has committed offsets beyond the log end of {len(entries)} partitions",
+            message=f"group {group} has committed offsets beyond the log end of {many(len(entries), 'partition')}",
             affected=(group, *(str(p.name(r)) for r in rows)),
             evidence=(
                 some(positions),
                 f"the group is {state or 'in an unknown state'}, {scene.read_from('groups', 'kafka')}",
                 f"log ends {scene.read_from('log-ends', 'kafka')}",
-                *(["the log ends were read before the committed offsets, so this may be a race"] if late else []),
+                *(["the log ends were read before the committed offsets, so the offsets may be valid"] if late else []),
                 *_recreated(scene, {p.name(r).topic for r in rows}),
             ),
             for_seconds=RACE_FOR if late else 0.0,
@@ -76,4 +78,4 @@ def _recreated(scene: Scene, topics: set[str]) -> Iterator[str]:
     """A topic that was deleted and made anew lost no record by accident; its groups' old offsets are still wrong."""
     noticed = scene.memory.recreated if scene.memory else {}
     for topic in sorted(topics & noticed.keys()):
-        yield f"topic {topic} was deleted and made anew, noticed at {timestamp(noticed[topic])}"
+        yield f"topic {topic} was deleted and recreated, observed at {timestamp(noticed[topic])}"

@@ -14,6 +14,7 @@ from kafka_medic.diagnose.columns import Ints, Mask, Partitions, numbers, partit
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.refusing import Refusing, refusing
 from kafka_medic.diagnose.scene import Scene
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Severity
 
 LEADERLESS_FOR = 15.0
@@ -53,12 +54,12 @@ def _leaderless(scene: Scene, p: Partitions, leaderless: Mask) -> Finding:
         else:
             with_replica_alive.append(str(p.name(row)))
     evidence = [
-        f"{count} partitions have their only replicas on {_missing(brokers)} back"
+        f"{many(count, 'partition has its', 'partitions have their')} only replicas on {_missing(brokers)} back"
         for brokers, count in by_brokers.most_common(10)
     ]
     if with_replica_alive:
         evidence.append(
-            f"with a replica on a broker that is not known to be down: {some(with_replica_alive)}; "
+            f"with a replica on a broker that may be up: {some(with_replica_alive)}; "
             "if that replica is not in the ISR, electing it would lose acknowledged records"
         )
     evidence += [*_unreadable(scene, p, leaderless), scene.read_from("kafka", "views")]
@@ -66,7 +67,9 @@ def _leaderless(scene: Scene, p: Partitions, leaderless: Mask) -> Finding:
         id="PartitionLeaderless",
         type="PartitionLeaderless",
         severity=Severity.CRITICAL,
-        message=f"{len(rows)} partitions have no leader: nobody can write to them or read from them",
+        message=(
+            f"{many(len(rows), 'partition has', 'partitions have')} no leader, so clients can neither write nor read"
+        ),
         affected=p.names(leaderless),
         evidence=tuple(evidence),
         for_seconds=LEADERLESS_FOR,
@@ -104,9 +107,9 @@ def _unreadable(scene: Scene, p: Partitions, leaderless: Mask) -> Iterator[str]:
         missing[names[i]] += max(0, int(ends[row] - committed.values[i]))
         details[names[i]].append(f"{p.name(row)} committed {committed.values[i]}, log end {ends[row]}")
     for group in sorted(missing, key=lambda g: (-missing[g], g))[:10]:
-        count = f"{'at least ' if group in unsure else ''}{missing[group]} records"
+        count = f"{'at least ' if group in unsure else ''}{many(missing[group], 'record')}"
         if not missing[group] and group in unsure:
-            count = "records, how many is not known"
+            count = "an unknown number of records"
         yield f"group {group} cannot read {count}: {some(details[group], 3)}{as_of}"
 
 
@@ -119,7 +122,7 @@ def _log_ends(scene: Scene, p: Partitions) -> tuple[Ints, Mask, str]:
         use = (at >= 0) & ~known[at]
         ends[at[use]] = numbers(memory.ends["logEnd"]).values[use]
         known[at[use]] = True
-        return ends, known, " (log ends not known now are the last that were)" if use.any() else ""
+        return ends, known, " (unknown log ends: the last known ones)" if use.any() else ""
     older = None if before is None else partitions_of(before)
     if before is None or older is None:
         return ends, known, ""
@@ -127,7 +130,7 @@ def _log_ends(scene: Scene, p: Partitions) -> tuple[Ints, Mask, str]:
     use = ~known & (at >= 0)
     use[use] = older.log_end.known[at[use]]
     ends[use] = older.log_end.values[at[use]]
-    return ends, known | use, f" (log ends not known now are those of {timestamp(before.taken_at)})"
+    return ends, known | use, f" (unknown log ends: those of {timestamp(before.taken_at)})"
 
 
 def _under_replicated(scene: Scene, p: Partitions) -> Iterator[Finding]:
@@ -139,14 +142,14 @@ def _under_replicated(scene: Scene, p: Partitions) -> Iterator[Finding]:
         return
     ids, counts = np.unique(p.replicas.ids[out], return_counts=True)
     lagging = [
-        f"broker {b}{_state(scene, b)} is out of the ISR of {n} partitions"
+        f"broker {b}{_state(scene, b)} is out of the ISR of {many(n, 'partition')}"
         for b, n in zip(ids.tolist(), counts.tolist(), strict=True)
     ]
     yield Finding(
         id="PartitionUnderReplicated",
         type="PartitionUnderReplicated",
         severity=Severity.WARNING,
-        message=f"{int(short.sum())} partitions have a replica that is not in sync",
+        message=f"{many(int(short.sum()), 'partition has', 'partitions have')} a replica that is not in sync",
         affected=p.names(short),
         evidence=(some(lagging), scene.read_from("kafka", "views")),
         for_seconds=UNDER_REPLICATED_FOR,
@@ -161,14 +164,15 @@ def _state(scene: Scene, broker: int) -> str:
 
 def _under_min_isr(scene: Scene, p: Partitions, short: Refusing) -> Finding:
     examples = [
-        f"{p.name(int(r))} has {p.isr.counts[r]} in sync and needs {short.needed[r]}"
+        f"{p.name(int(r))} has {p.isr.counts[r]} in sync (required: {short.needed[r]})"
         for r in np.flatnonzero(short.rows)[:10]
     ]
     return Finding(
         id="PartitionUnderMinIsr",
         type="PartitionUnderMinIsr",
         severity=Severity.CRITICAL,
-        message=f"{int(short.rows.sum())} partitions refuse acks=all writes: ISR below min.insync.replicas",
+        message=f"{many(int(short.rows.sum()), 'partition refuses', 'partitions refuse')} acks=all writes: ISR below "
+        "min.insync.replicas",
         affected=p.names(short.rows),
         evidence=(some(examples), scene.read_from("kafka", "views")),
         for_seconds=UNDER_MIN_ISR_FOR,

@@ -11,6 +11,7 @@ from kafka_medic.diagnose.columns import some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.log_ends import Regression, committed_on
 from kafka_medic.diagnose.scene import Scene
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Severity
 
 
@@ -27,22 +28,24 @@ def detect(scene: Scene) -> Iterator[Finding]:
     for topic, found in sorted(by_topic.items()):
         evidence = [_described(r) for r in found]
         if len(evidence) > 10:
-            evidence = [*evidence[:10], f"and {len(found) - 10} more partitions"]
+            evidence = [*evidence[:10], f"and {many(len(found) - 10, 'more partition')}"]
         waiting = sorted({group for r in found for group in inside.get(r.tp, ())})
         if waiting:
             evidence.append(
-                f"committed offsets of {some(waiting)} are still in the doubtful range: with new writes these groups "
-                "skip what stands there now; ask for a run of reset-consumer-offsets, which sets them back to the log "
-                "end of the regression"
+                f"committed offsets of {some(waiting)} are still in the lost range: these groups will skip new "
+                "records there; "
+                "run reset-consumer-offsets to set them to the log end of the regression"
             )
         if memory.dropped:
-            evidence.append(f"{memory.dropped} smaller regressions were noticed and not kept")
+            evidence.append(
+                f"{many(memory.dropped, 'smaller regression was', 'smaller regressions were')} seen and not kept"
+            )
         groups = sorted({g for r in found for g in r.groups or ()})
         yield Finding(
             id=f"LogEndRegressed/{topic}",
             type="LogEndRegressed",
             severity=Severity.CRITICAL if waiting else Severity.WARNING,
-            message=f"{len(found)} partitions of {topic} lost records that had been written: their logs became shorter",
+            message=f"{many(len(found), 'partition')} of {topic} lost written records: the log became shorter",
             affected=(*(str(r.tp) for r in found), *groups),
             evidence=(*evidence, scene.read_from("log-ends", "kafka")),
             playbook="reset-consumer-offsets" if waiting else None,
@@ -59,8 +62,9 @@ def _described(r: Regression) -> str:
     else:
         groups = "no group had committed beyond it"
     return (
-        f"{r.tp}: log end {r.before}, at {timestamp(r.at)} only {r.after} ({epochs}): at least {r.records} records "
-        f"are gone, and offsets {r.after} to {r.before - 1} name others from then on; {groups}"
+        f"{r.tp}: log end {r.before}, at {timestamp(r.at)} only {r.after} ({epochs}); at least "
+        f"{many(r.records, 'record')} "
+        f"lost. Offsets {r.after} to {r.before - 1} name other records since then; {groups}"
     )
 
 

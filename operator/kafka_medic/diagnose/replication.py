@@ -11,6 +11,7 @@ from kafka_medic.diagnose import defaults
 from kafka_medic.diagnose.columns import Ints, Partitions, some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Severity
 
 PLAYBOOK = "raise-replication-factor"
@@ -26,9 +27,9 @@ def detect(scene: Scene) -> Iterator[Finding]:
         low = _low_topics(scene, p, placed)
         internal = [t for t in low if t in INTERNAL_TOPICS]
         if ordinary := [t for t in low if t not in INTERNAL_TOPICS]:
-            yield _low_finding(scene, "topics", "topics", ordinary, low)
+            yield _low_finding(scene, "topics", "topic", ordinary, low)
         if internal:
-            yield _low_finding(scene, "internal-topics", "internal topics", internal, low)
+            yield _low_finding(scene, "internal-topics", "internal topic", internal, low)
         if scene.expectations.rack_aware:
             yield from _rack_spread(scene, p)
     yield from defaults.detect(scene)
@@ -58,21 +59,22 @@ def _low_finding(
     lowest = min(low[t][0] for t in topics)
     wanted = max(low[t][1] for t in topics)
     examples = [
-        f"{t} has factor {low[t][0]} (wanted {low[t][1]}) in {low[t][2]} of {low[t][3]} partitions" for t in topics
+        f"{t} has factor {low[t][0]} (wanted {low[t][1]}) in {low[t][2]} of {many(low[t][3], 'partition')}"
+        for t in topics
     ]
     evidence = [some(examples), scene.read_from("kafka", "views")]
     if scene.live is None:
-        evidence.append("how many brokers live is not known, so neither is whether this can be cured now")
+        evidence.append("the number of live brokers is not known, so the cure may not be possible now")
     elif len(scene.live) < wanted:
         evidence.append(
-            f"cannot be cured now: factor {wanted} needs {wanted} live brokers and {len(scene.live)} live; "
-            "bring brokers back or add some, or expect less of these topics"
+            f"no cure now: factor {wanted} needs {many(wanted, 'live broker')}, the cluster has {len(scene.live)}; "
+            "start or add brokers, or lower spec.expectations for these topics"
         )
     return Finding(
         id=f"ReplicationFactorLow/{scope}",
         type="ReplicationFactorLow",
         severity=Severity.CRITICAL if lowest <= 1 else Severity.WARNING,
-        message=f"{len(topics)} {what} with fewer replicas than expected, down to {lowest}",
+        message=f"{many(len(topics), what)} with fewer replicas than expected (lowest {lowest})",
         affected=tuple(topics),
         evidence=tuple(evidence),
         playbook=PLAYBOOK,
@@ -98,12 +100,12 @@ def _rack_spread(scene: Scene, p: Partitions) -> Iterator[Finding]:
     if not topics:
         return
     chosen = np.flatnonzero(tight)[:10]
-    examples = [f"{p.name(int(r))} on {distinct[r]} of {possible[r]} racks" for r in chosen]
+    examples = [f"{p.name(int(r))} on {distinct[r]} of {many(int(possible[r]), 'rack')}" for r in chosen]
     yield Finding(
         id="RackSpreadLow",
         type="RackSpreadLow",
         severity=Severity.WARNING,
-        message=f"{len(topics)} topics with partitions on fewer racks than possible",
+        message=f"{many(len(topics), 'topic')} with partitions on fewer racks than possible",
         affected=topics,
         evidence=(some(examples), f"racks: {some(racks)}", scene.read_from("kafka", "views")),
         for_seconds=60.0,

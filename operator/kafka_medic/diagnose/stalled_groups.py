@@ -14,6 +14,7 @@ from kafka_medic.diagnose.columns import Ints, Mask, numbers, some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.group_progress import STALLED_FOR, codes_of
 from kafka_medic.diagnose.scene import Scene
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Severity
 
 
@@ -48,8 +49,8 @@ def _finding(scene: Scene, table: pa.Table, group: str, chosen: list[int]) -> Fi
     rows = table.take(chosen).to_pylist()
     evidence = [
         f"{r['topic']}-{r['partition']} committed {r['committed']} for {r['seconds']:.0f} s "
-        f"({r['observations'] + 1} probes), log end then {r['firstEnd']}, now {r['logEnd']}, "
-        f"so {r['logEnd'] - r['committed']} records behind"
+        f"({many(r['observations'] + 1, 'probe')}), log end then {r['firstEnd']}, now {r['logEnd']}, "
+        f"{many(r['logEnd'] - r['committed'], 'record')} behind"
         for r in rows[:10]
     ]
     names = [f"{r['topic']}-{r['partition']}" for r in rows]
@@ -57,7 +58,7 @@ def _finding(scene: Scene, table: pa.Table, group: str, chosen: list[int]) -> Fi
         id=f"ClientStalled/{group}",
         type="ClientStalled",
         severity=Severity.WARNING,
-        message=f"group {group} has members and commits nothing on {len(rows)} partitions that are written to",
+        message=f"group {group} has members but commits nothing on {many(len(rows), 'partition')} with new records",
         affected=(group, *names),
         evidence=(
             some(evidence, 5),

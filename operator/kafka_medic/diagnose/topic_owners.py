@@ -11,6 +11,7 @@ from kafka_medic.diagnose.columns import some
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Severity
 
 LASTS = 60.0
@@ -29,14 +30,14 @@ def detect(scene: Scene) -> Iterator[Finding]:
         type="TopicOwnedElsewhere",
         severity=Severity.WARNING,
         message=(
-            f"the KafkaTopics of {len(differing)} topics say less than is expected of the topics; "
-            "what the operator raises there would be put back"
+            f"{many(len(differing), 'KafkaTopic')} below what is expected; Strimzi would revert what the operator "
+            "raises"
         ),
         affected=tuple(sorted(differing)),
         evidence=(
             *(edit_command(owner.kind, owner.name, edit) for owner, edit in list(differing.values())[:SHOWN]),
-            *((f"edit them in Git, where {some(kept)} takes them from",) if kept else ()),
-            "a plan that raises such a topic pauses its KafkaTopic first, and has this edit as a step of its own",
+            *((f"edit them in Git: {some(kept)} applies them from there",) if kept else ()),
+            "a plan that raises such a topic first pauses its KafkaTopic; this edit is one of its steps",
             scene.read_from("topic-owners"),
         ),
         for_seconds=LASTS,

@@ -54,7 +54,7 @@ def unjudged(snapshot: Snapshot) -> str | None:
         if version is None:
             return f"the version of broker {broker.id} is not known"
         if parse_version(version) is None:
-            return f"broker {broker.id} says {version[:64]}, which is no version of Apache Kafka's own"
+            return f"broker {broker.id} reports {version[:64]}, which is no version of Apache Kafka"
     return None
 
 
@@ -68,8 +68,8 @@ def _brokers(scene: Scene) -> Iterator[_Seen]:
 
 def _teller(scene: Scene, broker: Broker) -> str:
     if broker.version:
-        return f"as its metrics say, {scene.read_from('metrics')}"
-    return f"by the requests that the cluster knows, {scene.read_from('version', 'kafka')}"
+        return f"from its metrics, {scene.read_from('metrics')}"
+    return f"from the requests that the cluster supports, {scene.read_from('version', 'kafka')}"
 
 
 def _protocols(scene: Scene) -> Iterator[_Seen]:

@@ -9,6 +9,7 @@ from kafka_medic.cluster.snapshot import Mode, Snapshot
 from kafka_medic.diagnose.columns import some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene, broker_name
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Severity
 
 DIVERGED_FOR = 30.0
@@ -30,24 +31,24 @@ def _diverged(scene: Scene, one: Disagreement) -> Finding:
     broker, stale = one.broker, one.beliefs.num_rows
     evidence = [f"broker {broker}, {scene.read_from('views', 'kafka')}:"]
     if one.absent:
-        evidence.append(f"does not know the registered {_ids(one.absent)}")
+        evidence.append(f"lacks the registered {_ids(one.absent)}")
     if one.ghosts:
-        evidence.append(f"still counts {_ids(one.ghosts)}, not registered, among the members")
+        evidence.append(f"still lists {_ids(one.ghosts)}, not registered, as a member")
     if one.controller is not None and scene.snapshot.controller is not None:
         actual = scene.snapshot.controller.id
-        evidence.append(f"takes broker {one.controller} for the controller, which is broker {actual}")
+        evidence.append(f"reports broker {one.controller} as controller; the controller is broker {actual}")
     if stale:
         more = f" and {stale - MAX_EXAMPLES} more" if stale > MAX_EXAMPLES else ""
-        evidence.append(f"{stale} partitions differ: {', '.join(one.examples(MAX_EXAMPLES))}{more}")
+        evidence.append(
+            f"{many(stale, 'partition differs', 'partitions differ')}: {', '.join(one.examples(MAX_EXAMPLES))}{more}"
+        )
     evidence += _only_here(scene.snapshot, broker)
-    evidence.append(
-        f"the authority is {_authority(scene.snapshot)}, so broker {broker} is the stale one: restart it first"
-    )
+    evidence.append(f"the authority is {_authority(scene.snapshot)}, so broker {broker} is stale: restart it first")
     return Finding(
         id=f"ViewDiverged/{broker_name(broker)}",
         type="ViewDiverged",
         severity=Severity.CRITICAL,
-        message=f"broker {broker} has a different view of the cluster than its authority",
+        message=f"broker {broker} has diverged metadata: its view differs from the authority's",
         affected=(broker_name(broker),),
         evidence=tuple(evidence),
         playbook="rolling-restart",
@@ -62,13 +63,16 @@ def _undecided(scene: Scene) -> Finding:
         id="MetadataUndecided",
         type="MetadataUndecided",
         severity=Severity.CRITICAL,
-        message=f"brokers differ on {len(found.undecided)} partitions, and no majority and no controller decides",
+        message=(
+            f"brokers differ on {many(len(found.undecided), 'partition')}, and neither a majority nor the "
+            "controller decides"
+        ),
         affected=tuple(map(str, found.undecided)),
         evidence=(
             *examples,
             f"{found.reporting} of {found.voters} registered brokers reported their partitions",
-            "the operator changes nothing that concerns these partitions; compare the brokers' own logs, and restart "
-            "the broker that is behind yourself",
+            "the operator changes nothing on these partitions. Compare the brokers' logs, then restart "
+            "the stale broker by hand",
             scene.read_from("views", "kafka"),
         ),
         for_seconds=DIVERGED_FOR,
@@ -79,18 +83,21 @@ def _only_here(snapshot: Snapshot, broker: int) -> Iterator[str]:
     """How many records the stale broker holds that the cluster does not, per partition."""
     view = next((v for v in snapshot.views or () if v.broker == broker), None)
     if view is None or view.diverged is None:
-        yield "which records only it holds could not be measured: its own log must be read before anything restarts it"
+        yield "which records only it holds could not be measured: read its log before anything restarts it"
         return
     counted = [(log.tp, log.records) for log in view.diverged if log.records]
     unsure = [str(log.tp) for log in view.diverged if log.records is None]
     if counted:
         total = sum(records for _, records in counted if records)
         each = some([f"{tp}: {records}" for tp, records in counted], 10)
-        yield f"{total} records are only in its own log and are lost when it restarts, unless they are saved: {each}"
+        yield (
+            f"{many(total, 'record is', 'records are')} only in its own log, and lost at its restart unless saved: "
+            f"{each}"
+        )
     if unsure:
-        yield f"how many records only it holds is not known for {some(unsure, 10)}: nobody leads them to compare with"
+        yield f"how many records only it holds is not known for {some(unsure, 10)}: no leader to compare with"
     if not counted and not unsure:
-        yield "no record is in its log alone"
+        yield "no record is only in its log"
 
 
 def only_propagating(scene: Scene, before: Scene) -> frozenset[str]:
@@ -107,7 +114,7 @@ def only_propagating(scene: Scene, before: Scene) -> frozenset[str]:
 def _authority(snapshot: Snapshot) -> str:
     if snapshot.cluster.mode is Mode.ZOOKEEPER:
         return "ZooKeeper's records, else the majority of the brokers"
-    return "the majority of the brokers, and the controller where it is one of them"
+    return "the majority of the brokers, and the controller if it is a broker"
 
 
 def _ids(ids: tuple[int, ...]) -> str:

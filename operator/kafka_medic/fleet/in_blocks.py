@@ -37,6 +37,7 @@ from kafka_medic.plan.spark.conclude import SparkPlan
 from kafka_medic.plan.spark.engine import plan_frame
 from kafka_medic.plan.spark.place import Place
 from kafka_medic.plan.spark.question import Question
+from kafka_medic.report.units import many
 
 __all__ = ["plan_in_blocks"]
 
@@ -87,7 +88,7 @@ def _outcome(done: SparkPlan, wish: Wish) -> dict[str, Any]:
     found = done.summary
     left = {"leftOut": sum(found.left_out.values())}
     dead = found.left_out.get(LeftOut.DEAD_REPLICA, 0)
-    remarks = [f"{dead:,} partitions have a replica on a dead broker and stay as they are"] if dead else []
+    remarks = [f"{many(dead, 'partition')} with a replica on a dead broker left unchanged"] if dead else []
     if done.problems:
         return left | {"state": DEFECT, "reason": "; ".join(done.problems[:5])}
     if not found.moves:

@@ -30,6 +30,7 @@ from kafka_medic.plan.verify.rules import verify
 from kafka_medic.plan.wanted import Wanted
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.report.render import render
+from kafka_medic.report.units import many
 
 __all__ = [
     "FIRST_COLUMNS",
@@ -114,7 +115,7 @@ def _planned(
     )
     left_out = int((problem.left_out != 0).sum())
     row |= {"partitions": last.num_rows, "leftOut": left_out}
-    remarks = [f"{left_out:,} partitions have a replica on a dead broker and stay as they are"] if left_out else []
+    remarks = [f"{many(left_out, 'partition')} with a replica on a dead broker left unchanged"] if left_out else []
     if not problem.missing.any():
         return Outcome(row | {"state": NOTHING, "reason": "".join(remarks) or None}, PLAN_SCHEMA.empty_table(), "")
     plan, even, note = _by_wish(problem, last, tables["first"], chosen, wish)
@@ -229,7 +230,9 @@ def times_there(rows: int, moving: int, chosen: Chosen) -> int:
         reason = f"its last snapshot has {rows:,} partitions of {chosen.partitions:,}: append another one"
         raise ProblemError(None, reason)
     if moving:
-        raise ProblemError(None, f"{moving // times:,} partitions are being reassigned: wait until that has ended")
+        raise ProblemError(
+            None, f"{many(moving // times, 'partition')} being reassigned: wait until the reassignment ends"
+        )
     return times
 
 

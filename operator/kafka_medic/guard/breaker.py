@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from kafka_medic.guard.other_runs import OtherRun
+from kafka_medic.report.units import many
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster_remediation import Breaker
 from kafka_medic.resources.phases import Phase
@@ -40,11 +41,11 @@ class BreakerReading:
 
     def describe(self) -> str:
         named = ", ".join(self.bad[-5:])
-        text = f"the last {len(self.bad)} remediations failed or did not cure ({named})"
+        text = f"the last {many(len(self.bad), 'remediation')} failed or did not cure ({named})"
         if self.state is BreakerState.OPEN:
             return (
-                f"{text}, so the breaker is open until {self.until:%Y-%m-%d %H:%M:%S} UTC; find out why, then set "
-                "spec.remediation.breaker.tryAgainAt to the present time to have one tried"
+                f"{text}. The breaker is open until {self.until:%Y-%m-%d %H:%M:%S} UTC; find the cause, then set "
+                "spec.remediation.breaker.tryAgainAt to the current time to allow one try"
             )
         return f"{text}; the breaker is {self.state.value}"
 

@@ -24,6 +24,7 @@ from kafka_medic.guard.replicas import no_reassignment
 from kafka_medic.guard.rows import known_ids, troubled_rows
 from kafka_medic.guard.verdict import Judgement, Reason, Verdict
 from kafka_medic.guard.views import all_views_agree
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Guard
 
 NO_BROKER = -1
@@ -45,7 +46,7 @@ def _partitions_known(snapshot: Snapshot) -> Reason:
     if unknown:
         message = f"leader, replicas, ISR or reassignment not known: {some(sorted(unknown))}"
         return Reason(guard, Verdict.UNKNOWN, message)
-    return Reason(guard, Verdict.ALLOW, f"all {snapshot.partitions.num_rows} partitions are known")
+    return Reason(guard, Verdict.ALLOW, f"{many(snapshot.partitions.num_rows, 'partition')} known in full")
 
 
 CLUSTER_WIDE: Mapping[Guard, Callable[[Snapshot], Answer]] = {

@@ -19,8 +19,8 @@ def uncovered(snapshot: Snapshot, concern: Concern) -> str | None:
     if snapshot.partitions is None:
         return "the partitions are not known"
     if unasked := sorted(concern.brokers & parts.keys()):
-        return f"broker {some(unasked)} was not asked for its whole view"
+        return f"broker {some(unasked)}: the whole view was not read"
     for broker, topics in sorted(topics_needed(snapshot.partitions, concern).items()):
         if broker in parts and (missing := sorted(topics - parts[broker])):
-            return f"broker {broker} was not asked about topic {some(missing)}"
+            return f"broker {broker}: topic {some(missing)} was not read"
     return None

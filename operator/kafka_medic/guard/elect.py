@@ -12,6 +12,7 @@ from kafka_medic.guard.freshness import MAX_AGE, SOURCES_FRESH, sources_fresh
 from kafka_medic.guard.peers import NO_FOREIGN_ROLLOUT, nothing_rolls_out
 from kafka_medic.guard.rows import known_ids, troubled_rows
 from kafka_medic.guard.verdict import Judgement, Reason, Verdict
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Guard
 
 NEEDED = ("kafka", "views", "reassignments")
@@ -92,17 +93,17 @@ def _partitions_known(
     if snapshot.partitions is None:
         return Reason(PARTITIONS_KNOWN, Verdict.UNKNOWN, "the partitions are not known")
     if missing := sorted(set(partitions or ()) - {r.tp for r in rows}):
-        return Reason(PARTITIONS_KNOWN, Verdict.DENY, f"there is no partition {some(missing)}")
+        return Reason(PARTITIONS_KNOWN, Verdict.DENY, f"partition {some(missing)} does not exist")
     if unknown := [r.tp for r in rows if _preferred(r) is None or r.leader is None]:
         return Reason(PARTITIONS_KNOWN, Verdict.UNKNOWN, f"replicas or leader not known: {some(unknown)}")
-    sentence = f"{len(rows)} partitions to elect" if rows else "every partition is led by its preferred replica"
+    sentence = f"{many(len(rows), 'partition')} to elect" if rows else "every partition is led by its preferred replica"
     return Reason(PARTITIONS_KNOWN, Verdict.ALLOW, sentence)
 
 
 def controller_active(snapshot: Snapshot) -> Reason:
     controller = snapshot.controller
     if controller is None or controller.id is None or controller.id < 0:
-        return Reason(CONTROLLER_ACTIVE, Verdict.UNKNOWN, "the active controller, who would elect, is not known")
+        return Reason(CONTROLLER_ACTIVE, Verdict.UNKNOWN, "the active controller, which elects, is not known")
     return Reason(CONTROLLER_ACTIVE, Verdict.ALLOW, f"the active controller is {controller.id}")
 
 
@@ -137,7 +138,7 @@ def _caught_up(snapshot: Snapshot, rows: Sequence[PartitionRow]) -> tuple[Reason
     return tuple(
         _answer(
             PREFERRED_CAUGHT_UP,
-            "every preferred broker is in every ISR it belongs to",
+            "every preferred broker is in every ISR of its replicas",
             (Verdict.WAIT, "still catching up: broker {}", sorted(behind)),
             (Verdict.UNKNOWN, "replicas or ISR not known: {}", unknown),
         )

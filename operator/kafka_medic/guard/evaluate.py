@@ -15,7 +15,7 @@ class GuardFaultError(RuntimeError):
     """A guard itself failed: an internal fault, which permits nothing and must be seen."""
 
     def __init__(self, guard: Guard, problem: str) -> None:
-        super().__init__(f"internal fault in the guard {guard}: {problem}; nothing is permitted")
+        super().__init__(f"internal fault in the guard {guard}: {problem}; the operator permits nothing")
         self.guard = guard
 
 

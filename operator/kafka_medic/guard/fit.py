@@ -12,6 +12,7 @@ from kafka_medic.cluster.agreement import agreement
 from kafka_medic.cluster.snapshot import Broker, Pod, Snapshot, TopicPartition
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Guard
 
 FIT_TO_RECEIVE = Guard.FIT_TO_RECEIVE
@@ -27,7 +28,7 @@ def fit_to_receive(
         what = [n for n in ("brokers", "partitions", "views") if getattr(snapshot, n) is None]
         return (Reason(FIT_TO_RECEIVE, Verdict.UNKNOWN, f"not known: {some(what)}"),)
     if not receivers:
-        return (Reason(FIT_TO_RECEIVE, Verdict.ALLOW, "no broker receives anything"),)
+        return (Reason(FIT_TO_RECEIVE, Verdict.ALLOW, "no broker receives a replica or leadership"),)
     reasons = [*_witnessed(snapshot), *_decided(snapshot, partitions)]
     for broker_id in sorted(set(receivers)):
         reasons += unfit(snapshot, broker_id)
@@ -63,7 +64,7 @@ def _witnessed(snapshot: Snapshot) -> Iterator[Reason]:
     found = agreement(snapshot)
     if not found.witnessed:
         yield _unknown(
-            f"{found.reporting} of {found.voters} registered brokers reported their view; a majority is needed"
+            f"{found.reporting} of {many(found.voters, 'registered broker')} reported their view (required: a majority)"
         )
 
 
@@ -95,17 +96,15 @@ def own_view(snapshot: Snapshot, broker_id: int, guard: Guard, otherwise: str) -
         return
     agreed = agreement(snapshot)
     if broker_id in agreed.unidentified:
-        message = f"broker {broker_id} reports topics without their ids, which may be deleted ones"
+        message = f"broker {broker_id} reports topics without ids; these topics may be deleted"
         yield Reason(guard, Verdict.UNKNOWN, message)
     if (undecided := agreed.doubted.get(broker_id)) is not None:
         yield Reason(guard, Verdict.UNKNOWN, f"the view of broker {broker_id} may be stale: {undecided}")
     found = agreed.disagreements.get(broker_id)
     if found is not None:
-        differences = [f"it does not know broker {some(found.absent)}"] if found.absent else []
-        differences += [f"it still counts broker {some(found.ghosts)}"] if found.ghosts else []
-        differences += (
-            [f"it takes broker {found.controller} for the controller"] if found.controller is not None else []
-        )
+        differences = [f"it lacks broker {some(found.absent)}"] if found.absent else []
+        differences += [f"it still lists broker {some(found.ghosts)}"] if found.ghosts else []
+        differences += [f"it reports broker {found.controller} as controller"] if found.controller is not None else []
         differences += found.examples(3)
         yield Reason(
             guard, Verdict.DENY, f"the view of broker {broker_id} is stale, {otherwise}: {some(differences, 3)}"
@@ -121,7 +120,7 @@ def _pod(broker_id: int, pod: Pod | None) -> Iterator[Reason]:
     if pod.cordoned:
         yield _wait(f"the node {pod.node or '(name not known)'} of broker {broker_id} is cordoned")
     for sign in pod.maintenance:
-        yield _wait(f"{sign}: broker {broker_id} may go at any time")
+        yield _wait(f"{sign}; broker {broker_id} may stop at any time")
 
 
 def _deny(message: str) -> Reason:

@@ -65,7 +65,7 @@ def sources_fresh(
 
 def _problems(snapshot: Snapshot, now: datetime, needed: Sequence[str], every: bool, max_age: float) -> Iterator[str]:
     if not snapshot.sources:
-        yield "the snapshot names no source, so nothing tells how old it is"
+        yield "the snapshot names no source, so its age is not known"
         return
     names = {s.name for s in snapshot.sources}
     foreign = not names & OWN_NAMES
@@ -80,11 +80,11 @@ def _problem(source: Source, now: datetime, max_age: float) -> str | None:
     if not source.known:
         return f"{source.name} did not answer: {source.error or 'no reason given'}"
     if source.observed_at is None:
-        return f"{source.name} does not say when it was read"
+        return f"{source.name} has no time of reading"
     ahead = (source.observed_at - now).total_seconds()
     if ahead > max_age:
-        return f"{source.name} claims to be read {ahead:.0f} s from now: a clock is wrong"
+        return f"{source.name} was read {ahead:.0f} s in the future: a clock is wrong"
     age = (now - (begun(source) or now)).total_seconds()
     if age > max_age:
-        return f"{source.name} was read {age:.0f} s ago; at most {max_age:g} s is fresh"
+        return f"{source.name} was read {age:.0f} s ago (limit {max_age:g} s)"
     return None

@@ -25,25 +25,28 @@ def pod_is_that_broker(snapshot: Snapshot, question: RestartQuestion) -> Reason:
     """The target's own Pod has answered as the target, and no other Pod has."""
     guard, broker = POD_IS_THAT_BROKER, question.broker
     if question.context.outside_kubernetes:
-        message = "the brokers are said to run outside Kubernetes: no Pod can be mistaken for another"
+        message = "the brokers run outside Kubernetes (as declared), so no Pod can be mistaken for another"
         return Reason(guard, Verdict.ALLOW, message)
     pod = snapshot.pod_of(broker)
     if pod is None:
         return Reason(guard, Verdict.UNKNOWN, f"the Pod of broker {broker} is not known")
     if pod.answers_as is not None and pod.answers_as != broker:
         message = (
-            f"Pod {pod.name} is broker {broker} by its name or label, and at its own address {pod.ip} broker "
-            f"{pod.answers_as} answers: a restart would take broker {pod.answers_as} away; see PodIdentityMismatch"
+            f"Pod {pod.name} is broker {broker} by its name or label, but broker {pod.answers_as} answers at its own "
+            f"address {pod.ip}. A restart would stop broker {pod.answers_as}; see PodIdentityMismatch"
         )
         return Reason(guard, Verdict.DENY, message)
     if others := [p.name for p in pods(snapshot) if p.answers_as == broker and p.uid != pod.uid]:
-        message = f"Pod {some(others)} has answered as broker {broker}, which by name or label runs in Pod {pod.name}"
+        message = (
+            f"Pod {some(others)} has answered as broker {broker}, but by name or label broker {broker} runs in Pod "
+            f"{pod.name}"
+        )
         return Reason(guard, Verdict.DENY, message)
     if pod.answers_as == broker:
         return Reason(guard, Verdict.ALLOW, f"broker {broker} has answered at the own address of Pod {pod.name}")
     if snapshot.source(SOURCE) is None and not {s.name for s in snapshot.sources} & OWN_NAMES:
         # Observers of this project always name the source; the document's format does not ask others to.
-        message = "the snapshot has no source pod-identity: its writer has to check which broker each Pod runs"
+        message = "the snapshot has no source pod-identity; its writer must check which broker each Pod runs"
         return Reason(guard, Verdict.ALLOW, message)
     return _by_elimination(snapshot, question, pod) or Reason(
         guard, Verdict.UNKNOWN, _unanswered(snapshot, pod, broker)
@@ -60,8 +63,8 @@ def _unanswered(snapshot: Snapshot, pod: Pod, broker: int) -> str:
     source = snapshot.source(SOURCE)
     why = f" ({source.error})" if source is not None and source.error else ""
     return (
-        f"Pod {pod.name} is broker {broker} by its name or label alone, and nothing has answered as broker {broker} at "
-        f"its own address {pod.ip or '(not known)'}{why}; let it answer there, or restart it by hand: kubectl delete "
+        f"Pod {pod.name} is broker {broker} by its name or label alone: no broker {broker} has answered at "
+        f"its own address {pod.ip or '(not known)'}{why}. Open that address, or restart it by hand: kubectl delete "
         f"pod {pod.name}"
     )
 
@@ -80,7 +83,7 @@ def _by_elimination(snapshot: Snapshot, question: RestartQuestion, pod: Pod) -> 
         if any(r.verdict is not Verdict.ALLOW for r in reasons):
             return None
     message = (
-        f"what Pod {pod.name} runs cannot be asked; every broker has answered in another Pod, and the quorum keeps its "
-        f"majority without any one of controllers {some(candidates)}"
+        f"what Pod {pod.name} runs is not known. Every broker has answered in another Pod, and the quorum keeps its "
+        f"majority without any single one of controllers {some(candidates)}"
     )
     return Reason(POD_IS_THAT_BROKER, Verdict.ALLOW, message)

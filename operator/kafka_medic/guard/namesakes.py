@@ -37,14 +37,14 @@ def alone_on_kafka(namesakes: Sequence[Namesake] | None, owes: bool) -> Reason:
     the KafkaCluster's own runs. None: what the others do could not be read."""
     guard = Guard.NO_OTHER_KAFKA_CLUSTER
     if namesakes is None:
-        message = "whether another KafkaCluster acts on the same Kafka cluster could not be read"
+        message = "whether another KafkaCluster acts on the same Kafka cluster is not known"
         return Reason(guard, Verdict.UNKNOWN, message)
     first = next((n for n in namesakes if _goes_first(n, owes)), None)
     if first is None:
         return Reason(guard, Verdict.ALLOW, "no other KafkaCluster acts on this Kafka cluster")
     text = f"Remediation {first.run} of KafkaCluster {first.name} acts on the same Kafka cluster; one at a time"
     if not first.readable:
-        text += ". This version cannot read that Remediation; the version that wrote it can end it"
+        text += ". This version cannot read that Remediation; end it with the version that wrote it"
     return Reason(guard, Verdict.WAIT, text)
 
 

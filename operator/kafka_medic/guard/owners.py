@@ -21,6 +21,8 @@ def owners_paused(snapshot: Snapshot, topics: Iterable[str]) -> Reason:
         return Reason(guard, Verdict.UNKNOWN, f"whether topics have owners could not be read: {why}")
     found = [f"{topic} ({acting[topic].kind} {acting[topic].name})" for topic in sorted(set(topics) & acting.keys())]
     if found:
-        message = f"the owner of {some(found, 5)} acts, and would undo what the run sets: pause it, or reject the run"
+        message = (
+            f"the owner of {some(found, 5)} acts and would revert what the run sets; pause the owner, or reject the run"
+        )
         return Reason(guard, Verdict.DENY, message)
     return Reason(guard, Verdict.ALLOW, "no owner acts on the topics of the plan")

@@ -13,6 +13,7 @@ from kafka_medic.guard.rows import known_ids, target_of, troubled_rows
 from kafka_medic.guard.stuck import undeclared
 from kafka_medic.guard.unserved import NONE, cannot_catch_up, not_served
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.report.units import many
 from kafka_medic.resources.kafkacluster import STRIMZI_ROLL
 from kafka_medic.resources.vocabulary import Guard
 
@@ -30,20 +31,22 @@ def target_may_be_touched(snapshot: Snapshot, question: RestartQuestion) -> Reas
         return Reason(guard, Verdict.UNKNOWN, "the brokers are not known")
     broker = snapshot.broker(broker_id)
     if broker is None and any(v.id == broker_id for v in snapshot.controllers_apart()):
-        return Reason(guard, Verdict.ALLOW, f"{broker_id} is a controller and no broker: it has no log to recover")
+        return Reason(
+            guard, Verdict.ALLOW, f"{broker_id} is a controller without a broker, so it has no log to recover"
+        )
     if broker is None:
         ids = some(sorted(b.id for b in snapshot.brokers))
-        return Reason(guard, Verdict.DENY, f"there is no broker {broker_id}; the brokers are {ids}")
+        return Reason(guard, Verdict.DENY, f"broker {broker_id} does not exist; the brokers are {ids}")
     if sum(b.id == broker_id for b in snapshot.brokers) > 1:
         return Reason(guard, Verdict.UNKNOWN, f"the snapshot lists broker {broker_id} more than once")
     if broker.recovering:
-        message = f"broker {broker_id} is recovering its log; a restart would begin that again"
+        message = f"broker {broker_id} is recovering its log; a restart would begin the recovery again"
         return Reason(guard, Verdict.WAIT, message)
     if broker.registered is None or (broker.reachable is None and broker.registered):
         return Reason(guard, Verdict.UNKNOWN, f"whether broker {broker_id} is registered and answers is not known")
     if broker.registered and broker.reachable is False:
         # Its view was not told, nor how far its log has parted from the others'.
-        message = f"broker {broker_id} is registered and does not answer, so which records only it holds is not known"
+        message = f"broker {broker_id} is registered but does not answer, so which records only it holds is not known"
         return Reason(guard, Verdict.UNKNOWN, message)
     if broker.recovering is None:
         # A broker answers requests only once its log is recovered. One that answers and is not registered (a
@@ -61,13 +64,13 @@ def _directories(snapshot: Snapshot, broker: Broker) -> Reason:
     guard = TARGET_MAY_BE_TOUCHED
     if broker.reachable is True and (why := log_dirs_unread(snapshot, broker.id)):
         return Reason(
-            guard, Verdict.UNKNOWN, f"broker {broker.id} answers, and its log directories are not known: {why}"
+            guard, Verdict.UNKNOWN, f"broker {broker.id} answers, but its log directories are not known: {why}"
         )
     text, failed = f"broker {broker.id} is not recovering its log", failed_directories(broker)
     if not failed:
         return Reason(guard, Verdict.ALLOW, text)
     if len(failed) == len(broker.directories or ()):
-        message = f"every log directory of broker {broker.id} has failed, and it would not start without one"
+        message = f"every log directory of broker {broker.id} has failed, and Kafka does not start without one"
         return Reason(guard, Verdict.DENY, message)
     names = some([d.path for d in failed], 3)
     return Reason(guard, Verdict.ALLOW, f"{text}; its log directory {names} has failed; Kafka starts with the others")
@@ -90,8 +93,10 @@ def no_other_broker_disturbed(snapshot: Snapshot, question: RestartQuestion) -> 
     reasons = [*_states(others), *_out_of_isr(snapshot, rows, excused, later)]
     if reasons:
         return tuple(reasons)
-    lost = [f"{len(gone)} replicas on a failed log directory of broker {b.id}" for b in others if (gone := _lost(b))]
-    but = f", but for {some(lost)}" if lost else ""
+    lost = [
+        f"{many(len(gone), 'replica')} on a failed log directory of broker {b.id}" for b in others if (gone := _lost(b))
+    ]
+    but = f", except {some(lost)}" if lost else ""
     return (Reason(guard, Verdict.ALLOW, f"every other broker is up and in every ISR{but}"),)
 
 
@@ -117,12 +122,12 @@ def _excused(snapshot: Snapshot, question: RestartQuestion) -> frozenset[int]:
     return question.context.together | {question.broker} | undeclared(snapshot, question)
 
 
-def _states(others: list[Broker], limit: str = "; one at a time is the limit") -> Iterator[Reason]:
+def _states(others: list[Broker], limit: str = " (limit: one at a time)") -> Iterator[Reason]:
     guard = NO_OTHER_BROKER_DISTURBED
     down = [b.id for b in others if b.registered is False or b.reachable is False]
     recovering = [b.id for b in others if b.recovering is True]
     if down:
-        yield Reason(guard, Verdict.DENY, f"down already: broker {some(down)}{limit}")
+        yield Reason(guard, Verdict.DENY, f"already down: broker {some(down)}{limit}")
     if recovering:
         yield Reason(guard, Verdict.WAIT, f"recovering its log: broker {some(recovering)}")
     unknown = [b.id for b in others if b.id not in down and None in (b.registered, b.reachable, b.recovering)]
@@ -153,12 +158,13 @@ def _out_of_isr(
                 behind[broker] = behind.get(broker, 0) + 1
         unlisted |= (replicas | isr) - brokers.keys() - excused
     if unlisted:
-        message = f"named as a replica but not part of the cluster: broker {some(sorted(unlisted))}"
+        message = f"holds replicas but is not part of the cluster: broker {some(sorted(unlisted))}"
         yield Reason(guard, Verdict.DENY, message)
     if behind:
         unsaid = "; which replicas are on its failed log directory is not known"
         text = [
-            f"broker {b} ({n} partitions{unsaid if _unsaid(brokers.get(b)) else ''})" for b, n in sorted(behind.items())
+            f"broker {b} ({many(n, 'partition')}{unsaid if _unsaid(brokers.get(b)) else ''})"
+            for b, n in sorted(behind.items())
         ]
         yield Reason(guard, Verdict.WAIT, f"out of the ISR: {some(text)}")
     if unknown:
@@ -178,11 +184,15 @@ def pods_ready_node_schedulable(snapshot: Snapshot, question: RestartQuestion) -
     with_pods = [b.id for b in snapshot.brokers if b.pod is not None]
     if question.context.outside_kubernetes:
         if with_pods or snapshot.source("kubernetes") is not None:
-            message = "the brokers are said to run outside Kubernetes, but the snapshot has been told of Pods"
+            message = "the brokers run outside Kubernetes (as declared), but the snapshot has Pods"
             return (Reason(guard, Verdict.DENY, message),)
-        return (Reason(guard, Verdict.ALLOW, "the brokers are said to run outside Kubernetes: no Pods to look at"),)
+        return (
+            Reason(
+                guard, Verdict.ALLOW, "the brokers run outside Kubernetes (as declared), so there are no Pods to check"
+            ),
+        )
     if not with_pods:
-        message = "no broker's Pod is known; if the brokers do not run in Kubernetes, say so (--outside-kubernetes)"
+        message = "no broker's Pod is known; if the brokers run outside Kubernetes, use --outside-kubernetes"
         return (Reason(guard, Verdict.UNKNOWN, message),)
     excused = undeclared(snapshot, question)
     reasons = [r for b in snapshot.brokers if b.id not in excused for r in _pod(b.id, b.pod, question)]
@@ -200,7 +210,7 @@ def _pod(broker: int, pod: Pod | None, question: RestartQuestion) -> Iterator[Re
         return
     if broker == question.broker:
         if pod.uid is None:
-            message = f"the uid of Pod {pod.name} is not known, so another Pod could be deleted in its place"
+            message = f"the uid of Pod {pod.name} is not known, so a restart could delete another Pod"
             yield Reason(guard, Verdict.UNKNOWN, message)
     elif broker not in question.context.together:  # of those its node counts, which has to take it back
         yield from _readiness(broker, pod)
@@ -216,20 +226,20 @@ def _cordon(broker: int, pod: Pod, at_target: bool) -> Iterator[Reason]:
         message = f"whether the node {node} of broker {broker} is cordoned is not known"
         yield Reason(guard, Verdict.UNKNOWN, message)
     elif pod.cordoned and at_target:
-        message = f"the node {node} of broker {broker} is cordoned: its Pod could not come back there"
+        message = f"the node {node} of broker {broker} is cordoned, so its Pod could not start there again"
         yield Reason(guard, Verdict.DENY, message)
     elif pod.cordoned:
-        message = f"the node {node} of broker {broker} is cordoned: a drain may take that broker at any time"
+        message = f"the node {node} of broker {broker} is cordoned, so a drain may stop that broker at any time"
         yield Reason(guard, Verdict.WAIT, message)
 
 
 def _maintenance(broker: int, pod: Pod, at_target: bool) -> Iterator[Reason]:
     for sign in pod.maintenance or ():
         if at_target:
-            message = f"{sign}: the Pod of broker {broker} may not come back there"
+            message = f"{sign}; the Pod of broker {broker} may not start there again"
             yield Reason(PODS_READY_NODE_SCHEDULABLE, Verdict.DENY, message)
         else:
-            yield Reason(PODS_READY_NODE_SCHEDULABLE, Verdict.WAIT, f"{sign}: broker {broker} may go at any time")
+            yield Reason(PODS_READY_NODE_SCHEDULABLE, Verdict.WAIT, f"{sign}; broker {broker} may stop at any time")
 
 
 def _readiness(broker: int, pod: Pod) -> Iterator[Reason]:
@@ -244,7 +254,7 @@ def no_foreign_rollout(snapshot: Snapshot, question: RestartQuestion) -> tuple[R
     """Nobody else is replacing the brokers' Pods: of two that each take one broker at a time, both take two."""
     guard = NO_FOREIGN_ROLLOUT
     if question.context.outside_kubernetes:
-        message = "the brokers are said to run outside Kubernetes: nothing rolls them out"
+        message = "the brokers run outside Kubernetes (as declared), so no rollout replaces them"
         return (Reason(guard, Verdict.ALLOW, message),)
     return nothing_rolls_out(snapshot, question.context.asked_for)
 
@@ -256,16 +266,16 @@ def nothing_rolls_out(snapshot: Snapshot, asked_for: frozenset[str] = frozenset(
     if snapshot.rollouts is None:
         if snapshot.source("rollouts") is None:
             # Observers of this project always name the source; the document's format does not ask others to.
-            message = "the snapshot does not speak of rollouts; whoever took it has to know of them"
+            message = "the snapshot has no source rollouts; its writer must check for rollouts"
             return (Reason(guard, Verdict.ALLOW, message),)
-        return (Reason(guard, Verdict.UNKNOWN, "whether somebody else is rolling the brokers out is not known"),)
+        return (Reason(guard, Verdict.UNKNOWN, "whether a rollout of the brokers is in progress is not known"),)
     reasons = [f"{r.kind} {r.name} is being rolled out: {r.reason}" for r in snapshot.rollouts]
     pods = (*(b.pod for b in snapshot.brokers or ()), *(v.pod for v in snapshot.controllers_apart()))
     reasons += [
-        f"somebody else has asked Strimzi to restart Pod {pod.name} ({STRIMZI_ROLL}): wait for it, or take it off"
+        f"Pod {pod.name} has the annotation {STRIMZI_ROLL}, so Strimzi will restart it; wait, or remove the annotation"
         for pod in pods
         if pod is not None and pod.restart_asked and pod.uid not in asked_for
     ]
     if not reasons:
-        return (Reason(guard, Verdict.ALLOW, "nothing is being rolled out over the brokers"),)
+        return (Reason(guard, Verdict.ALLOW, "no rollout of the brokers is in progress"),)
     return tuple(Reason(guard, Verdict.WAIT, reason) for reason in reasons)

@@ -71,7 +71,7 @@ def _why(ahead: OtherRun, itself: OtherRun) -> str:
     begun = ahead.phase in ACTING_PHASES
     if ahead.gravity > itself.gravity and ahead.cures is not None and not (begun and ahead.owes):
         return f"gives way to {ahead.name}, which cures {ahead.cures.finding_id} ({ahead.cures.severity.value})"
-    return _acts(ahead) if begun else f"{ahead.name} is approved too and starts first; one at a time"
+    return _acts(ahead) if begun else f"{ahead.name} is also approved and starts first; one at a time"
 
 
 def _acts(run: OtherRun) -> str:

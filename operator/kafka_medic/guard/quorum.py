@@ -8,6 +8,7 @@ from kafka_medic.cluster.snapshot import Mode, Quorum, Snapshot
 from kafka_medic.guard.context import RestartContext, RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Guard
 
 QUORUM_KEEPS_MAJORITY = Guard.QUORUM_KEEPS_MAJORITY
@@ -39,10 +40,10 @@ def spares_any_voter(snapshot: Snapshot) -> tuple[Reason, ...]:
         serving, total = sum(v.lag is not None for v in quorum.voters), len(quorum.voters)
         if (serving - 1) * 2 > total:
             return (Reason(guard, Verdict.ALLOW, f"{serving} of {total} ZooKeeper servers serve"),)
-        message = f"{serving} of {total} ZooKeeper servers serve: without one more there is no majority"
+        message = f"{serving} of {total} ZooKeeper servers serve; one failure more would leave no majority"
         return (Reason(guard, Verdict.DENY, message),)
     found = [r for v in quorum.voters for r in _voters(quorum, RestartQuestion(v.id, RestartContext(), None))]
-    text = f"each of the {len(quorum.voters)} voters could be spared"
+    text = f"any one of {many(len(quorum.voters), 'voter')} can stop without loss of the majority"
     refusals = tuple(dict.fromkeys(r for r in found if r.verdict is not Verdict.ALLOW))
     return refusals or (Reason(guard, Verdict.ALLOW, text),)
 
@@ -53,9 +54,9 @@ def _ensemble(quorum: Quorum) -> Reason:
     serving = sum(v.lag is not None for v in quorum.voters)
     text = f"{serving} of {total} ZooKeeper servers serve"
     if serving * 2 <= total:
-        return Reason(guard, Verdict.DENY, f"{text}: no majority, and a restarted broker could not register")
+        return Reason(guard, Verdict.DENY, f"{text}, which is no majority: a restarted broker could not register")
     if quorum.leader is None:
-        return Reason(guard, Verdict.UNKNOWN, f"{text}, but which of them leads is not known")
+        return Reason(guard, Verdict.UNKNOWN, f"{text}, but the leader is not known")
     return Reason(guard, Verdict.ALLOW, f"{text}, server {quorum.leader} leads")
 
 
@@ -64,16 +65,16 @@ def _voters(quorum: Quorum, question: RestartQuestion) -> Iterator[Reason]:
     away = question.context.together | {question.broker}
     majority = total // 2 + 1
     if total == 1:
-        yield Reason(guard, Verdict.DENY, "the quorum has one voter: without it there is no controller at all")
+        yield Reason(guard, Verdict.DENY, "the quorum has one voter, and without it there is no controller")
     if quorum.leader is None or quorum.leader < 0:
         yield Reason(guard, Verdict.UNKNOWN, "the quorum's leader is not known")
     good, unknown = _caught_up(quorum, away, question.context.fetch_timeout_ms)
     count = (
-        f"without broker {some(sorted(away))}, {len(good)} of {total} voters are caught up and {majority} are needed"
+        f"without broker {some(sorted(away))}, {len(good)} of {many(total, 'voter')} caught up (required: {majority})"
     )
     if unknown:
         # Even where the rest would do: how far a voter is behind is asked of one leader in one answer.
-        yield Reason(guard, Verdict.UNKNOWN, f"how far behind is not known of voters {some(unknown)}; {count}")
+        yield Reason(guard, Verdict.UNKNOWN, f"lag not known of voters {some(unknown)}; {count}")
     elif len(good) < majority and total > 1:
         yield Reason(guard, Verdict.DENY, count)
     elif quorum.leader is not None and total > 1:
@@ -119,6 +120,6 @@ def controller_last(snapshot: Snapshot, question: RestartQuestion) -> Reason:
     if controller.id != broker:
         return Reason(guard, Verdict.ALLOW, f"the active controller is {controller.id}")
     if remaining:
-        message = f"broker {broker} is the active controller; brokers {some(sorted(remaining))} come first"
+        message = f"broker {broker} is the active controller and restarts last, after {some(sorted(remaining))}"
         return Reason(guard, Verdict.WAIT, message)
-    return Reason(guard, Verdict.ALLOW, f"broker {broker} is the active controller and the last of this run")
+    return Reason(guard, Verdict.ALLOW, f"broker {broker} is the active controller and the last broker of this run")

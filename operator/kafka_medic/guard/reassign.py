@@ -12,6 +12,7 @@ from kafka_medic.guard.evaluate import evaluate, some
 from kafka_medic.guard.freshness import MAX_AGE, SOURCES_FRESH, sources_fresh
 from kafka_medic.guard.rows import known_ids, troubled_rows
 from kafka_medic.guard.verdict import Judgement, Reason, Verdict
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Guard
 
 Move = tuple[str, int, Sequence[int], Sequence[int]]
@@ -70,7 +71,7 @@ def cluster_reachable(snapshot: Snapshot) -> Reason:
         return Reason(guard, Verdict.UNKNOWN, "the brokers are not known")
     answering = [b.id for b in brokers if b.reachable is True]
     if answering:
-        return Reason(guard, Verdict.ALLOW, f"{len(answering)} brokers answer")
+        return Reason(guard, Verdict.ALLOW, many(len(answering), "broker answers", "brokers answer"))
     if any(b.reachable is None for b in brokers):
         return Reason(guard, Verdict.UNKNOWN, "whether any broker answers is not known")
     return Reason(guard, Verdict.WAIT, "no broker answers")
@@ -82,14 +83,14 @@ def _enough_live_brokers(q: _Question) -> Reason:
         return Reason(guard, Verdict.UNKNOWN, "the brokers are not known")
     states = [q.down(b.id) for b in brokers]
     live, unsure = states.count(False), states.count(None)
-    text = f"{live} brokers live and factor {factor} needs {factor}"
+    text = f"{many(live, 'live broker')} (required by the factor: {factor})"
     if live >= factor:
         return Reason(guard, Verdict.ALLOW, text)
     if live + unsure >= factor:
-        return Reason(guard, Verdict.UNKNOWN, f"{text}; of {unsure} more it is not known")
+        return Reason(guard, Verdict.UNKNOWN, f"{text}; the state of {many(unsure, 'more broker')} is not known")
     if len(brokers) >= factor:
-        return Reason(guard, Verdict.WAIT, f"{text}; bring brokers back")
-    return Reason(guard, Verdict.DENY, f"{text}; add brokers, or expect a lower factor")
+        return Reason(guard, Verdict.WAIT, f"{text}; start the brokers that are down")
+    return Reason(guard, Verdict.DENY, f"{text}; add brokers, or lower the expected factor")
 
 
 def _targets_alive(q: _Question) -> tuple[Reason, ...]:
@@ -103,19 +104,21 @@ def _targets_alive(q: _Question) -> tuple[Reason, ...]:
     leaders = sorted({r.leader for r in q.rows.values() if r.leader is not None} & listed)
     for leader in leaders:
         reasons += fit.own_view(q.snapshot, leader, guard, "so new replicas may not be able to copy from it")
-    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every target lives, and every leader knows its replicas"),)
+    return tuple(reasons) or (
+        Reason(guard, Verdict.ALLOW, "every target is live, and every leader has current metadata"),
+    )
 
 
 def _targets(q: _Question, listed: set[int]) -> Iterator[Reason]:
     guard = Guard.TARGETS_ALIVE
     targets = {b for _, after in q.moves.values() for b in after}
     if strangers := sorted(targets - listed):
-        message = f"the plan puts replicas on broker {some(strangers)}, which the cluster does not have"
+        message = f"the plan puts replicas on broker {some(strangers)}, which is not part of the cluster"
         yield Reason(guard, Verdict.DENY, message)
     if dead := sorted(b for b in targets & listed if q.down(b) is True):
         yield Reason(guard, Verdict.WAIT, f"the plan needs broker {some(dead)}, which is down")
     if unsure := sorted(b for b in targets & listed if q.down(b) is None):
-        yield Reason(guard, Verdict.UNKNOWN, f"whether broker {some(unsure)} lives is not known")
+        yield Reason(guard, Verdict.UNKNOWN, f"whether broker {some(unsure)} is live is not known")
 
 
 def _leaders(q: _Question) -> Iterator[Reason]:
@@ -152,12 +155,12 @@ def _no_foreign_reassignment(q: _Question) -> tuple[Reason, ...]:
             foreign.append(row.tp)
     reasons = []
     if foreign:
-        message = f"somebody else is reassigning {some(foreign)}"
+        message = f"another client is reassigning {some(foreign)}"
         reasons.append(Reason(guard, Verdict.WAIT, message))
     if unknown:
         message = f"whether a reassignment is in flight is not known for {some(unknown)}"
         reasons.append(Reason(guard, Verdict.UNKNOWN, message))
-    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "nobody else is reassigning anything"),)
+    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "no other client is reassigning partitions"),)
 
 
 def _is_ours(q: _Question, row: PartitionRow) -> bool:
@@ -193,17 +196,17 @@ def _preconditions_hold(q: _Question, given: int) -> tuple[Reason, ...]:
     """Each partition is as the plan found it, or on its way to where the plan takes it, or there."""
     guard = Guard.PRECONDITIONS_HOLD
     if given != len(q.moves):
-        return (Reason(guard, Verdict.DENY, "the plan moves a partition twice"),)
+        return (Reason(guard, Verdict.DENY, "the plan names a partition twice"),)
     if q.snapshot.partitions is None:
         return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
     drifted, unknown = [], []
     for tp, (before, after) in q.moves.items():
         if len(set(after)) != len(after) or not set(before) <= set(after):
-            drifted.append(f"{tp}: the plan {list(before)} -> {list(after)} is not one that only adds replicas")
+            drifted.append(f"{tp}: the plan {list(before)} -> {list(after)} does more than add replicas")
             continue
         row = q.rows.get(tp)
         if row is None:
-            drifted.append(f"{tp} is gone")
+            drifted.append(f"{tp} no longer exists")
         elif known_ids(row.replicas) is None or row.reassigning is None:
             unknown.append(tp)
         elif message := _drift(q, row, before, after):
@@ -214,17 +217,17 @@ def _preconditions_hold(q: _Question, given: int) -> tuple[Reason, ...]:
 def _drift(q: _Question, row: PartitionRow, before: tuple[int, ...], after: tuple[int, ...]) -> str | None:
     replicas = row.replicas or ()
     if row.reassigning:
-        return None if _is_ours(q, row) else f"{row.tp} is being moved elsewhere"
+        return None if _is_ours(q, row) else f"{row.tp} is being reassigned to other replicas"
     if replicas == before or set(replicas) == set(after):
         return None
-    return f"{row.tp} has replicas {list(replicas)}, the plan found {list(before)}"
+    return f"{row.tp} has replicas {list(replicas)}, the plan expects {list(before)}"
 
 
 def _drift_reasons(drifted: list[str], unknown: list[TopicPartition]) -> Iterator[Reason]:
     guard = Guard.PRECONDITIONS_HOLD
     if drifted:
-        yield Reason(guard, Verdict.DENY, f"not as the plan found it: {some(drifted)}; plan anew")
+        yield Reason(guard, Verdict.DENY, f"drift since the plan: {some(drifted)}; plan again")
     if unknown:
         yield Reason(guard, Verdict.UNKNOWN, f"the replicas are not known: {some(unknown)}")
     if not drifted and not unknown:
-        yield Reason(guard, Verdict.ALLOW, "every partition is as the plan found it, on its way, or there")
+        yield Reason(guard, Verdict.ALLOW, "every partition is as planned: unchanged, in progress or done")

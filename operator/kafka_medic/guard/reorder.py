@@ -41,10 +41,10 @@ def _preconditions_hold(snapshot: Snapshot, orders: Orders) -> tuple[Reason, ...
         elif row.replicas is None:
             unknown.append(tp)
     if drifted:
-        return (Reason(guard, Verdict.DENY, f"not as the plan saw it: {some(drifted)}"),)
+        return (Reason(guard, Verdict.DENY, f"drift since the plan: {some(drifted)}"),)
     if unknown:
         return (Reason(guard, Verdict.UNKNOWN, f"the replicas are not known: {some(unknown)}"),)
-    return (Reason(guard, Verdict.ALLOW, "every partition is as the plan saw it"),)
+    return (Reason(guard, Verdict.ALLOW, "no partition changed since the plan"),)
 
 
 def _as_wanted(snapshot: Snapshot, orders: Orders) -> Snapshot:

@@ -14,6 +14,7 @@ from kafka_medic.guard.rows import known_ids, target_of
 from kafka_medic.guard.stuck import undeclared
 from kafka_medic.guard.unserved import NONE, cannot_catch_up, unserved
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Guard
 
 ISR_STAYS_ABOVE_MIN = Guard.ISR_STAYS_ABOVE_MIN
@@ -47,14 +48,16 @@ def isr_stays_above_min(snapshot: Snapshot, question: RestartQuestion) -> tuple[
             continue
         least = max(least, 1)
         if len(target) <= least:
-            thin.setdefault(row.topic, f"{row.topic} ({len(target)} replicas, min.insync.replicas {least})")
+            thin.setdefault(row.topic, f"{row.topic} ({many(len(target), 'replica')}, min.insync.replicas {least})")
         elif short := loss.shortfall(row.tp, target, isr, least):
             below.append(f"{row.tp} would have {short}")
     if reasons := tuple(_refusals(list(thin.values()), below, unknown, loss.away)):
         return reasons
     if not rows:
         return (Reason(guard, Verdict.ALLOW, f"broker {broker} holds no replica"),)
-    message = f"{len(rows) - len(loss.unserved)} partitions on broker {broker} keep min.insync.replicas without it"
+    message = (
+        f"{many(len(rows) - len(loss.unserved), 'partition')} on broker {broker} keep min.insync.replicas without it"
+    )
     if loss.unserved:
         message += f"; no broker serves {some(sorted(loss.unserved))} before it restarts"
     return (Reason(guard, Verdict.ALLOW, message),)
@@ -75,20 +78,20 @@ class _Loss:
         """What the partition would have in sync, where that is too little; None where it is enough."""
         staying = (isr & target) - self.away
         if self.gone and not staying - self.gone:
-            return "nobody live in sync"
+            return "no live replica in sync"
         if len(staying) >= least or tp in self.unserved:
             return None
         # Below its minimum already, and the restart takes nobody from the ISR.
         if staying and tp in self.behind and not isr & self.away:
             return None
-        return f"{len(staying)} in sync and needs {least}"
+        return f"{len(staying)} in sync (required: {least})"
 
 
 def _refusals(thin: list[str], below: list[str], unknown: list[str], away: frozenset[int]) -> Iterator[Reason]:
     guard = ISR_STAYS_ABOVE_MIN
     if thin:
-        way_out = "run raise-replication-factor on them first"
-        yield Reason(guard, Verdict.DENY, f"topics with no replica to spare: {some(thin)}; {way_out}")
+        way_out = "first run raise-replication-factor"
+        yield Reason(guard, Verdict.DENY, f"topics without a spare replica: {some(thin)}; {way_out}")
     if below:
         yield Reason(guard, Verdict.DENY, f"without broker {some(sorted(away))}, {some(below)}")
     if unknown:

@@ -69,10 +69,10 @@ def held_by(group: str, state: str | None, members: Sequence[GroupMember] | None
     if members is None:
         who = "all of them"
     elif not members:
-        who = "all of them; none was in it when it was asked, so it may just be over"
+        who = "all of them; the group had no member at the last read, so it may be empty now"
     else:
         text = sorted({printable(str(m)) for m in members})
-        who = f"{some(text, MAX_MEMBERS)} (their Deployment or StatefulSet to 0 replicas, say)"
+        who = f"{some(text, MAX_MEMBERS)} (for example, scale their Deployment or StatefulSet to 0)"
     return f"group {printable(group)} is {state or 'in an unknown state'}: stop its consumers first, {who}"
 
 
@@ -93,7 +93,7 @@ def _group_empty(snapshot: Snapshot, group: str, members: Sequence[GroupMember] 
     if why := group_unread(snapshot, group):
         return Reason(GROUP_EMPTY, Verdict.UNKNOWN, f"group {printable(group)} is not known: {why}")
     if not rows:
-        return Reason(GROUP_EMPTY, Verdict.DENY, f"no group {group} has committed offsets")
+        return Reason(GROUP_EMPTY, Verdict.DENY, f"group {group} does not exist or has no committed offsets")
     states = {r["state"] for r in rows}
     if states == {EMPTY}:
         return Reason(GROUP_EMPTY, Verdict.ALLOW, f"group {group} has no members")
@@ -108,11 +108,11 @@ def _partitions_led(snapshot: Snapshot, targets: Mapping[TopicPartition, int]) -
     leaders = {r.tp: r.leader for r in snapshot.rows(set(targets))}
     reasons = []
     if missing := sorted(set(targets) - set(leaders)):
-        reasons.append(Reason(PARTITIONS_LED, Verdict.DENY, f"there is no partition {some(missing)}"))
+        reasons.append(Reason(PARTITIONS_LED, Verdict.DENY, f"partition {some(missing)} does not exist"))
     if unknown := sorted(tp for tp, leader in leaders.items() if leader is None):
         reasons.append(Reason(PARTITIONS_LED, Verdict.UNKNOWN, f"the leader is not known: {some(unknown)}"))
     if leaderless := sorted(tp for tp, leader in leaders.items() if leader is not None and leader < 0):
-        message = f"nobody leads {some(leaderless)}, so where its log ends cannot be told"
+        message = f"{some(leaderless)} has no leader, so its log end is not known"
         reasons.append(Reason(PARTITIONS_LED, Verdict.WAIT, message))
     return tuple(reasons) or (Reason(PARTITIONS_LED, Verdict.ALLOW, "every partition has a leader"),)
 
@@ -131,7 +131,7 @@ def _target_within_log(snapshot: Snapshot, targets: Mapping[TopicPartition, int]
         reasons.append(Reason(TARGET_WITHIN_LOG, Verdict.DENY, f"outside the log: {some(outside)}"))
     if unknown:
         reasons.append(Reason(TARGET_WITHIN_LOG, Verdict.UNKNOWN, f"log bounds not known: {some(unknown)}"))
-    text = "every target is within its log" if targets else "no offset is to be reset"
+    text = "every target is within its log" if targets else "the plan resets no offset"
     return tuple(reasons) or (Reason(TARGET_WITHIN_LOG, Verdict.ALLOW, text),)
 
 
@@ -142,6 +142,6 @@ def _previous_known(snapshot: Snapshot, group: str, targets: Mapping[TopicPartit
     committed = _committed(snapshot, group)
     # A partition that the group has no row for has no committed offset, and that is known; a null is not.
     if unknown := sorted(tp for tp in targets if tp in committed and committed[tp] is None):
-        message = f"the committed offset is not known, so it could not be restored: {some(unknown)}"
+        message = f"the committed offset is not known, so undo could not restore it: {some(unknown)}"
         return Reason(PREVIOUS_OFFSETS_KNOWN, Verdict.UNKNOWN, message)
-    return Reason(PREVIOUS_OFFSETS_KNOWN, Verdict.ALLOW, "the offsets to go back to are known")
+    return Reason(PREVIOUS_OFFSETS_KNOWN, Verdict.ALLOW, "the offsets to restore are known")

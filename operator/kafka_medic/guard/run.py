@@ -11,6 +11,7 @@ from kafka_medic.guard import precedence
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.report.units import many
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster_remediation import Day, RemediationPolicy, Window
 from kafka_medic.resources.remediation_plan import Reorders
@@ -34,14 +35,14 @@ def within_fleet(use: FleetUse | None) -> Reason:
     if use is None:
         return Reason(guard, Verdict.ALLOW, "no limit over all KafkaClusters")
     if use.acting is None:
-        message = "whether runs are under way on other KafkaClusters could not be read"
+        message = "whether runs are active on other KafkaClusters could not be read"
         return Reason(guard, Verdict.UNKNOWN, message)
     if len(use.acting) >= use.limit:
         named = ", ".join(use.acting[:5])
-        others = f"runs are under way on {len(use.acting)} other KafkaClusters ({named})"
-        message = f"{others}; the operator's limit is {use.limit} at once"
+        others = f"runs are active on {many(len(use.acting), 'other KafkaCluster')} ({named})"
+        message = f"{others}; the operator's limit is {use.limit}"
         return Reason(guard, Verdict.WAIT, message)
-    return Reason(guard, Verdict.ALLOW, f"within the operator's limit of {use.limit} KafkaClusters at once")
+    return Reason(guard, Verdict.ALLOW, f"within the operator's limit of {many(use.limit, 'active KafkaCluster')}")
 
 
 def judge_run(
@@ -70,7 +71,7 @@ def judge_run(
 def _not_paused(policy: RemediationPolicy) -> Reason:
     if policy.paused:
         why = f": {policy.pause_reason}" if policy.pause_reason else ""
-        message = f"remediation is paused on the KafkaCluster{why}; set spec.remediation.paused to false to go on"
+        message = f"remediation is paused on the KafkaCluster{why}; set spec.remediation.paused to false to resume"
         return Reason(Guard.NOT_PAUSED, Verdict.WAIT, message)
     return Reason(Guard.NOT_PAUSED, Verdict.ALLOW, "not paused")
 
@@ -90,7 +91,9 @@ def _within_limits(
     guard = Guard.WITHIN_LIMITS
     recent = [o for o in others if o.started_at is not None and now - o.started_at < timedelta(days=1)]
     if len(recent) >= policy.limits.per_day:
-        message = f"{len(recent)} remediations started within 24 hours; limits.perDay is {policy.limits.per_day}"
+        message = (
+            f"{many(len(recent), 'remediation')} started within 24 hours; limits.perDay is {policy.limits.per_day}"
+        )
         return Reason(guard, Verdict.WAIT, message)
     begun = (o for o in others if o.finished_at and o.started_at)
     counted = (o for o in begun if not _same_maintenance(itself, o, takes_back))
@@ -113,7 +116,7 @@ def _within_limits(
         return Reason(guard, Verdict.DENY, reading.describe())
     if resting and itself is not None and itself.cures is not None:
         cured = f"{itself.cures.finding_id} ({itself.cures.severity.value})"
-        message = f"within the limits; the cure of {cured} does not wait out the cooldown of {resting[-1].name}"
+        message = f"within the limits; the cure of {cured} is exempt from the cooldown of {resting[-1].name}"
         return Reason(guard, Verdict.ALLOW, message)
     return Reason(guard, Verdict.ALLOW, "within the limits")
 
@@ -136,13 +139,15 @@ def within_window(windows: Sequence[Window], now: datetime) -> Reason:
     """Inside one of them, or there are none."""
     guard = Guard.WITHIN_WINDOW
     if not windows:
-        return Reason(guard, Verdict.ALLOW, "no windows are set: any time")
+        return Reason(guard, Verdict.ALLOW, "no windows are set, so any time is allowed")
     for window in windows:
         try:
             if _inside(window, now):
                 return Reason(guard, Verdict.ALLOW, f"inside the window from {window.start} to {window.end}")
         except (ZoneInfoNotFoundError, OSError, ValueError):
-            return Reason(guard, Verdict.UNKNOWN, f"windows: no time zone is called {window.time_zone!r}")
+            return Reason(
+                guard, Verdict.UNKNOWN, f"spec.remediation.windows: time zone {window.time_zone!r} does not exist"
+            )
     return Reason(guard, Verdict.WAIT, "outside every window of spec.remediation.windows")
 
 

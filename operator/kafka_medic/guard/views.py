@@ -13,6 +13,7 @@ from kafka_medic.guard.stuck import undeclared
 from kafka_medic.guard.succession import left_to_stale
 from kafka_medic.guard.unserved import not_served
 from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import Guard
 
 VIEWS_AGREE = Guard.VIEWS_AGREE
@@ -46,7 +47,7 @@ def all_views_agree(snapshot: Snapshot) -> tuple[Reason, ...]:
         return reasons
     found, more = agreement(snapshot), []
     if not found.witnessed:
-        message = f"{found.reporting} of {found.voters} registered brokers reported their view; a majority is needed"
+        message = f"{found.reporting} of {found.voters} registered brokers reported their view (required: a majority)"
         more.append(Reason(VIEWS_AGREE, Verdict.UNKNOWN, message))
     if found.undecided:
         message = f"brokers differ and no majority decides: {some(sorted(found.undecided), EXAMPLES)}"
@@ -78,7 +79,7 @@ def _compared(
         if differs:
             differing.append(view.broker)
     if silent := sorted(set(expected) - {v.broker for v in whole}):
-        message = f"broker {some(silent)} did not report its view of the cluster"
+        message = f"broker {some(silent)} did not report its view"
         reasons.append(Reason(guard, Verdict.UNKNOWN, message))
     return tuple(reasons) or (_agreed(expected, differing),), differing
 
@@ -108,11 +109,11 @@ def _judged(
 def _agreed(expected: list[int], differing: list[int]) -> Reason:
     """Where no view refuses."""
     if differing:
-        message = f"the views of broker {some(differing)} differ, and this run cures exactly that"
+        message = f"the views of broker {some(differing)} differ, which this run cures"
         return Reason(VIEWS_AGREE, Verdict.ALLOW, message)
     if not expected:
         return Reason(VIEWS_AGREE, Verdict.UNKNOWN, "no broker reported its view of the cluster")
-    return Reason(VIEWS_AGREE, Verdict.ALLOW, f"the views of {len(expected)} brokers agree")
+    return Reason(VIEWS_AGREE, Verdict.ALLOW, f"the views of {many(len(expected), 'broker')} agree")
 
 
 def _known_stale(snapshot: Snapshot, broker: int) -> bool:
@@ -132,9 +133,9 @@ def _left_to_stale(snapshot: Snapshot, question: RestartQuestion, stale: list[in
     left = left_to_stale(snapshot, question.broker, rows, {*stale, *doubted}, question.context.together)
     for heir in sorted(set(left.values())):
         which = some([tp for tp, broker in left.items() if broker == heir], EXAMPLES)
-        message = f"broker {heir} would lead {which} then, and not serve: its view is stale"
+        message = f"broker {heir} would then lead {which} without serving: its view is stale"
         if heir not in stale:
-            message = f"broker {heir} would lead {which} then, and its view may be stale: {doubted[heir]}"
+            message = f"broker {heir} would then lead {which}, but its view may be stale: {doubted[heir]}"
         yield Reason(VIEWS_AGREE, Verdict.DENY if heir in stale else Verdict.UNKNOWN, message)
 
 
@@ -171,7 +172,7 @@ def _gaps(snapshot: Snapshot, view: View) -> Iterator[str]:
     elif snapshot.cluster.mode is Mode.ZOOKEEPER:
         authority = snapshot.controller.id if snapshot.controller else None
         if authority is None or view.controller is None:
-            yield "the controller is not known on both sides"
+            yield "the controller is not known, or the view names none"
     for column in ("leader", "epoch"):
         if view.leaders is not None and view.leaders[column].null_count:
             yield f"its view has partitions whose {column} is not known"

@@ -30,6 +30,7 @@ from kafka_medic.observe.metrics import named_failures
 from kafka_medic.observe.settings import Settings, read_settings
 from kafka_medic.observe.sources import NAMED, Reading, Readings, failure_summary, value_of
 from kafka_medic.observe.view_reads import Answers
+from kafka_medic.report.units import many
 
 EVERY_START = 20_000
 """Partitions up to which all log starts are read. Each costs as much as a log end, and only offsets need them."""
@@ -68,7 +69,7 @@ class Contents:
     def begin(self) -> None:
         seen, kafka, silent = self.seen, self.kafka, self.silent
         if self.states is None:
-            seen.skip(("log-dirs", "configs", "log-ends"), "no broker told its own view")
+            seen.skip(("log-dirs", "configs", "log-ends"), "no broker reported its own view")
             self._begin_groups(silent)
             return
         states = self.states
@@ -246,13 +247,13 @@ def read_bounds(kafka: KafkaReads, led: pa.Table, silent: Mapping[int, ReadFaile
     unknowing = np.flatnonzero(missing & ~unreachable)
     gaps = []
     if mute:
-        gaps.append(f"{unreachable.sum()} partitions whose leader did not answer: {named_failures(mute)}")
+        gaps.append(f"{many(unreachable.sum(), 'partition')} whose leader did not answer: {named_failures(mute)}")
     if wrong.any():
         failed = {_name(row): row["error"] for row in found.filter(pa.array(wrong)).slice(0, NAMED).to_pylist()}
-        gaps.append(f"{wrong.sum()} partitions with an error: {failure_summary(failed, of=int(wrong.sum()))}")
+        gaps.append(f"{many(wrong.sum(), 'partition')} with an error: {failure_summary(failed, of=int(wrong.sum()))}")
     if len(unknowing):
         (first,) = led.slice(int(unknowing[0]), 1).to_pylist()
-        gaps.append(f"{len(unknowing)} partitions not served by their leader: {_name(first)}")
+        gaps.append(f"{many(len(unknowing), 'partition')} not served by their leader: {_name(first)}")
     return found.filter(pa.array(~wrong)), "; ".join(gaps) or None
 
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.ports import BrokerView, KafkaReads
 from kafka_medic.cluster.snapshot import NO_LEADER, DivergedLog, TopicPartition
+from kafka_medic.report.units import many
 
 MAX_PARTITIONS = 5000
 """Of one broker, as many as are measured at once; more is a failed read, not a smaller number."""
@@ -74,7 +75,7 @@ def diverged_logs(
     asking it once more."""
     if len(stale) > MAX_PARTITIONS:
         raise ReadFailed(
-            FailureKind.OTHER, f"broker {broker} is stale on {len(stale)} partitions; at most {MAX_PARTITIONS}"
+            FailureKind.OTHER, f"broker {broker} is stale on {many(len(stale), 'partition')}; at most {MAX_PARTITIONS}"
         )
     by_leader = _by_leader(broker, stale)
     by_replica = _by_replica(broker, stale)

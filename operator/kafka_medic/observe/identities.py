@@ -142,7 +142,7 @@ def _settle(known: PodIdentities, pod: Pod, answer: int | ReadFailed, after: Map
     if isinstance(answer, ReadFailed):
         known.fail(pod, str(answer))
     elif now is None or now.deleting or now.ip != pod.ip:
-        known.fail(pod, f"it went, or got another address than {pod.ip}, while it was asked")
+        known.fail(pod, f"the Pod was deleted or lost its address {pod.ip} during the read")
     elif pod.uid is not None:
         known.answered[pod.uid] = answer
         known.failed.pop(pod.uid, None)

@@ -105,7 +105,7 @@ def _pod(pod: Object, nodes: Mapping[str, Object | None], named: Sequence[Mainte
     meta, name = pod["metadata"], pod["spec"].get("nodeName")
     node = nodes.get(name) if name else None
     gone = bool(name) and node is None
-    signs = [f"node {name} does not exist any more"] if gone else []
+    signs = [f"node {name} no longer exists"] if gone else []
     signs += [*pod_signs(pod), *named_signs("Pod", pod, named)]
     if node:
         signs += [*node_signs(node), *named_signs("node", node, named)]

@@ -39,7 +39,7 @@ def _against(name: str, owner: Owner | None, method: RestartMethod) -> str | Non
     """What speaks against it by the Pod's owner."""
     if owner is None:
         return (
-            f"Pod {name} has no owner, so nothing would make it anew: run it by a StatefulSet or an operator, "
+            f"Pod {name} has no owner, so no controller would recreate it: run it by a StatefulSet or an operator, "
             "or restart its broker yourself"
         )
     strimzi, asks = owner.known_as == STRIMZI_POD_SET, method is RestartMethod.STRIMZI_ANNOTATION
@@ -50,8 +50,8 @@ def _against(name: str, owner: Owner | None, method: RestartMethod) -> str | Non
         )
     if owner.known_as not in KNOWN:
         return (
-            f"Pod {name} belongs to {owner.kind} {owner.name} of {owner.version}. kafka-medic does not know how that "
-            "replaces Pods: restart the broker as its owner's documentation says"
+            f"Pod {name} belongs to {owner.kind} {owner.name} of {owner.version}. kafka-medic does not support how "
+            "that owner replaces Pods: restart the broker as its documentation describes"
         )
     if asks and not strimzi:
         return (

@@ -17,6 +17,7 @@ from kafka_medic.observe.pod_owners import (
     Owner,
     owner_of,
 )
+from kafka_medic.report.units import many
 from kafka_medic.resources.kafkacluster import STRIMZI_CLUSTER, STRIMZI_ROLL
 
 CONFLUENT_PLURALS = {"Kafka": "kafkas", "KRaftController": "kraftcontrollers"}
@@ -49,17 +50,17 @@ def rollouts_of(api: KubernetesApi, namespace: str, pods: Sequence[Object]) -> t
         owner = Owner(version, kind, name)
         if owner.known_as == STATEFUL_SET:
             holder = _get(api, f"/apis/{version}/namespaces/{namespace}/statefulsets/{name}")
-            reasons = _stateful_set(holder, its_pods) if holder else iter(("it does not exist any more",))
+            reasons = _stateful_set(holder, its_pods) if holder else iter(("it no longer exists",))
             found += _confluent(api, namespace, owner_of(holder) if holder else None)
         elif owner.known_as == STRIMZI_POD_SET:
             holder = _get(api, f"/apis/{version}/namespaces/{namespace}/strimzipodsets/{name}")
-            reasons = _strimzi_pod_set(holder, its_pods) if holder else iter(("it does not exist any more",))
+            reasons = _strimzi_pod_set(holder, its_pods) if holder else iter(("it no longer exists",))
             found += _strimzi_cluster(api, namespace, name, version.partition("/")[2], holder, found)
         elif owner.known_as == KOPERATOR:
             holder = _get(api, f"/apis/{version}/namespaces/{namespace}/kafkaclusters/{name}")
-            reasons = _koperator(holder) if holder else iter(("it does not exist any more",))
+            reasons = _koperator(holder) if holder else iter(("it no longer exists",))
         else:
-            reason = f"Pod {its_pods[0]['metadata']['name']} belongs to {kind} {name}, whose rollouts cannot be told"
+            reason = f"Pod {its_pods[0]['metadata']['name']} belongs to {kind} {name}, whose rollouts are not known"
             raise ReadFailed(FailureKind.UNSUPPORTED, reason)
         reason = "; ".join((*reasons, *_by_hand(its_pods, (LOSE_CLAIMS,))))
         if reason:
@@ -88,7 +89,7 @@ def _stateful_set(holder: Object, pods: Sequence[Object]) -> Iterator[str]:
     labels = [(p["metadata"].get("labels") or {}).get("controller-revision-hash") for p in concerned]
     old = sum(label is not None and label != latest for label in labels)
     if latest and old:
-        yield f"{len(concerned) - old} of {len(concerned)} Pods have the revision {latest}"
+        yield f"{len(concerned) - old} of {many(len(concerned), 'Pod')} at revision {latest}"
     elif latest and current != latest and not partition and strategy.get("type") != "OnDelete":
         yield f"the revision {current} is being replaced by {latest}"
     if spec.get("replicas", 1) != status.get("replicas", 0):
@@ -102,7 +103,7 @@ def _confluent(api: KubernetesApi, namespace: str, owner: Owner | None) -> Itera
         return
     plural = CONFLUENT_PLURALS[owner.kind]
     holder = _get(api, f"/apis/{owner.version}/namespaces/{namespace}/{plural}/{owner.name}")
-    reasons = list(_confluent_says(holder)) if holder else ["it does not exist any more"]
+    reasons = list(_confluent_says(holder)) if holder else ["it no longer exists"]
     if reasons:
         yield Rollout(owner.kind, owner.name, "; ".join(reasons))
 
@@ -154,9 +155,9 @@ def _strimzi_pod_set(holder: Object, pods: Sequence[Object]) -> Iterator[str]:
     status = holder.get("status") or {}
     yield from _not_seen(holder)
     if (current := status.get("currentPods", 0)) < (every := status.get("pods", 0)):
-        yield f"{current} of {every} Pods have the latest revision"
+        yield f"{current} of {many(every, 'Pod')} at the latest revision"
     elif old := _outdated(holder, pods):
-        yield f"{old} of {len(pods)} Pods are to have another certificate or configuration"
+        yield f"{old} of {many(len(pods), 'Pod')} without the new certificate or configuration"
     yield from _by_hand([holder])
 
 
@@ -187,7 +188,7 @@ def _strimzi_cluster(
         return  # another pool of the same cluster
     kinds = f"/apis/kafka.strimzi.io/{version}/namespaces/{namespace}"
     kafka = _get(api, f"{kinds}/kafkas/{cluster}")
-    reasons = list(_kafka(kafka)) if kafka else ["it does not exist any more"]
+    reasons = list(_kafka(kafka)) if kafka else ["it no longer exists"]
     pools = _of_cluster(api, f"{kinds}/kafkanodepools", cluster)
     if changed := sorted(pool["metadata"]["name"] for pool in pools if any(_not_seen(pool))):
         reasons.append(f"the latest change of KafkaNodePool {', '.join(changed)} has not been acted on yet")
@@ -211,7 +212,7 @@ def _of_cluster(api: KubernetesApi, path: str, cluster: str) -> Sequence[Object]
 def _kafka(kafka: Object) -> Iterator[str]:
     yield from _not_seen(kafka)
     if asks_for_roll(kafka, STRIMZI_PAUSE):
-        yield f"its reconciliation is paused ({STRIMZI_PAUSE}): Strimzi would not act on what is asked of it"
+        yield f"its reconciliation is paused ({STRIMZI_PAUSE}): Strimzi would ignore the restart annotation"
     wanted, status = (kafka["spec"].get("kafka") or {}).get("version"), kafka.get("status") or {}
     if wanted and (runs := status.get("kafkaVersion")) and wanted != runs:
         yield f"Kafka is to become {wanted}, and is {runs}"

@@ -328,7 +328,7 @@ def _hosts(described: ClusterDescription | None, pods: Mapping[int, Pod]) -> dic
 
 def unread_cluster(name: str, error: str, now: datetime) -> Snapshot:
     """The snapshot of a cluster that could not even be asked: a Secret is missing, say."""
-    left = [(source, "not tried: the cluster could not be asked") for source in SOURCES_OF_KAFKA]
+    left = [(source, "not tried: the cluster could not be reached") for source in SOURCES_OF_KAFKA]
     sources = (Source(source, now, SourceState.UNKNOWN, why) for source, why in (("kafka", error), *left))
     return Snapshot(ClusterInfo(name), now, tuple(sources))
 

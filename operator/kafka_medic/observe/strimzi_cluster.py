@@ -102,7 +102,7 @@ def _usable(kafka: Object | None, name: str) -> Object:
         raise NotDerivedError(f"Kafka {name} is being deleted")
     if "zookeeper" in kafka["spec"] and (kafka.get("status") or {}).get("kafkaMetadataState") != "KRaft":
         raise NotDerivedError(
-            f"Kafka {name} keeps its metadata in a ZooKeeper that Strimzi lets nobody else into: "
+            f"Kafka {name} keeps its metadata in a ZooKeeper that only Strimzi may read: "
             "move it to KRaft, with Strimzi 0.45 or older"
         )
     return kafka
@@ -126,7 +126,7 @@ def _listener(wanted: StrimziCluster, kafka: Object, user: Object | None, *, by_
     shown = _authentication_of(wanted, user)
     fitting = [each for each in every if _authentication(each) == shown]
     if not fitting:
-        asked = ", ".join(f"{each['name']} ({_authentication(each) or 'nobody'})" for each in every) or "none"
+        asked = ", ".join(f"{each['name']} ({_authentication(each) or 'none'})" for each in every) or "none"
         who = f"KafkaUser {wanted.user} ({shown})" if wanted.user else "nobody"
         raise NotDerivedError(
             f"no listener of Kafka {wanted.cluster} lets in {who}; internal ones and whom they let in: {asked}. "

@@ -13,6 +13,7 @@ from kafka_medic.plan.arrow import Column, flat_values, is_valid, list_lengths
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import Broker, Problem, ProblemError, dead_replicas, ids_of, rows_of
+from kafka_medic.report.units import many
 
 __all__ = ["Leave", "LowerImbalance", "Question", "Relocation", "SpreadRacks"]
 
@@ -140,8 +141,9 @@ class Relocation:
         more = f" and {len(rows) - EXAMPLES:,} more" if len(rows) > EXAMPLES else ""
         which = "broker " + ", ".join(map(str, question.brokers))
         reason = (
-            f"{names}{more}: in sync on {which} alone, which cannot send it; {len(rows):,} partitions are lost unless "
-            "it comes back. Leave them out with --skip-lost, or bring the broker back"
+            f"{names}{more}: in sync on {which} alone, which cannot send it; "
+            f"{many(len(rows), 'partition is', 'partitions are')} lost unless the broker comes back. Start the "
+            "broker, or leave the partitions out with --skip-lost"
         )
         raise ProblemError(int(columns.source_row[rows[0]]) + 1, reason)
 

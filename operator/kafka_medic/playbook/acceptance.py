@@ -27,12 +27,12 @@ def _keys(playbook: Playbook) -> Iterator[Problem]:
         used |= known
         for key in step.with_:
             if key not in known:
-                way = f"{step.action.value} knows {', '.join(sorted(known)) or 'no parameters'}"
+                way = f"{step.action.value} takes {', '.join(sorted(known)) or 'no parameters'}"
                 yield Problem(f"spec.steps[{i}].with.{key}", "is not a parameter of this action", way)
     for i, parameter in enumerate(playbook.spec.parameters):
         if parameter.name not in used:
             way = f"use one of {', '.join(sorted(used))}" if used else "remove it"
-            yield Problem(f"spec.parameters[{i}].name", "is read by no step's action", way)
+            yield Problem(f"spec.parameters[{i}].name", "is used by no step's action", way)
 
 
 def _guards(playbook: Playbook) -> Iterator[Problem]:
@@ -42,8 +42,8 @@ def _guards(playbook: Playbook) -> Iterator[Problem]:
         allowed = _listed(action.addable)
         for guard in step.guards:
             if guard not in action.asked | action.addable:
-                message = f"{guard.value} is not asked by {step.action.value} and cannot be added to it"
-                yield Problem(f"spec.steps[{i}].guards", message, f"remove it; what can be added: {allowed}")
+                message = f"{guard.value} is not a guard of {step.action.value} and cannot be added to it"
+                yield Problem(f"spec.steps[{i}].guards", message, f"remove it; allowed: {allowed}")
 
 
 def _probes(playbook: Playbook) -> Iterator[Problem]:
@@ -51,7 +51,7 @@ def _probes(playbook: Playbook) -> Iterator[Problem]:
     for i, step in enumerate(playbook.spec.steps):
         probes = ACTIONS[step.action].probes
         if step.verify.probe not in probes:
-            message = f"{step.verify.probe.value} does not show that {step.action.value} has been done"
+            message = f"{step.verify.probe.value} does not prove that {step.action.value} is done"
             yield Problem(f"spec.steps[{i}].verify.probe", message, f"write {' or '.join(p.value for p in probes)}")
 
 

@@ -77,7 +77,7 @@ def judge_approvals(
     if plan is None:
         return ApprovalJudgement(Reason(guard, Verdict.DENY, "there is no plan yet"), (), None, None)
     if not digest_fits(remediation, plan):
-        message = "the plan in status is not the one its digest was taken of: somebody else wrote it"
+        message = "the plan in status does not match its digest: another writer changed it"
         return ApprovalJudgement(Reason(guard, Verdict.DENY, message), (), None, None)
     if words is None:
         return ApprovalJudgement(Reason(guard, Verdict.UNKNOWN, "the approvals could not be read"), (), None, None)
@@ -108,11 +108,11 @@ def _no(remediation: Remediation, plan: Plan, words: Sequence[Word], rejected: s
         return Verdict.DENY, f"rejected by {rejected}", None
     facts = [w for w in words if isinstance(w, ApprovalFact)]
     if unsure := sorted({f.approval.spec.approver for f in facts if _may_be_a_no(f, remediation, plan)}):
-        return Verdict.UNKNOWN, f"{', '.join(unsure)} said no, and whether they may could not be asked", None
+        return Verdict.UNKNOWN, f"{', '.join(unsure)} rejected, but their right could not be checked", None
     if unread := [w for w in words if isinstance(w, UnreadApproval)]:
         message = (
-            f"RemediationApproval {', '.join(w.name for w in unread[:5])} cannot be read by this version, and may be a "
-            f"No: {unread[0].why}; delete it, and create it again as this version's types have it"
+            f"RemediationApproval {', '.join(w.name for w in unread[:5])} cannot be read by this version and may be a "
+            f"Reject: {unread[0].why}; delete it, and create it again with this version's types"
         )
         return Verdict.UNKNOWN, message, None
     return None
@@ -123,7 +123,7 @@ def _not_open(
 ) -> Answer | None:
     """Why nobody's yes would count. `now`: None once the run has started, and its plan cannot expire any more."""
     if policy.mode_for(remediation.spec.playbook.name) is RemediationMode.OBSERVE:
-        return Verdict.DENY, "the KafkaCluster's mode is Observe: nothing is ever done", None
+        return Verdict.DENY, "the KafkaCluster's mode is Observe, so the operator carries out no plan", None
     if unproven := _unproven(remediation, policies):
         return (*unproven, None)
     if now is not None and now >= plan.expires_at:
@@ -146,7 +146,7 @@ def _beyond(
     beyond = beyond_auto(remediation, plan, cost or Cost(copied=None), policy.auto, risk, now, started=started)
     name = remediation.spec.playbook.name
     if name not in SHIPPED and policy.override(name) is None:
-        return (f"{name} is no shipped playbook, and spec.remediation.playbooks does not name it", *beyond)
+        return (f"{name} is not a shipped playbook, and spec.remediation.playbooks does not list it", *beyond)
     return beyond
 
 
@@ -167,10 +167,10 @@ def _yes(
     if missing <= 0:
         return Verdict.ALLOW, f"approved by {by}", by
     if any(fact.may_approve is None for fact in facts):
-        return Verdict.UNKNOWN, "whether an approver may approve could not be asked", None
-    asks = f"beyond what Auto does by itself ({'; '.join(beyond)}): " if beyond else ""
+        return Verdict.UNKNOWN, "whether an approver may approve could not be checked", None
+    asks = f"beyond the bounds of Auto ({'; '.join(beyond)}): " if beyond else ""
     more = f"{missing} more" if approvers else f"{missing}"
-    why = "; one of them because a ServiceAccount asked for it, and any approver may hold its token"
+    why = "; one more because a ServiceAccount requested the run, and an approver may hold its token"
     why = why if needed > policy.approvals.required else ""
     return Verdict.WAIT, f"{asks}waits for {more} approval{'s' if missing > 1 else ''} of {plan.digest}{why}", None
 
@@ -178,12 +178,12 @@ def _yes(
 def _unproven(remediation: Remediation, policies: Standing | None) -> tuple[Verdict, str] | None:
     """Why nobody's word about this Remediation can be believed, whatever it says."""
     if policies is None:
-        return Verdict.UNKNOWN, "the admission policies could not be read, so nobody's word can be believed"
+        return Verdict.UNKNOWN, "the admission policies could not be read, so no approval can be trusted"
     if policies.since is None:
-        return Verdict.DENY, f"the admission policies do not stand, so nobody's word can be believed: {policies.why}"
+        return Verdict.DENY, f"the admission policies are not in force, so no approval can be trusted: {policies.why}"
     if not policies.covers(remediation.metadata.creation_timestamp):
         why = unchecked(remediation, policies)
-        return Verdict.DENY, f"{why}; approve its plan anew, then delete it: what it has set is taken back"
+        return Verdict.DENY, f"{why}; approve its plan again, then delete it: the operator then reverts what it set"
     return None
 
 
@@ -191,13 +191,13 @@ def unchecked(remediation: Remediation, policies: Standing) -> str:
     """Why nobody's word counts about a Remediation from before the policies: who asked for it may be made up."""
     created = remediation.metadata.creation_timestamp
     text = _utc(created) if created else "an unknown time"
-    return f"this Remediation was created at {text}, and {_checked(policies)}, so who asked for it is not proven"
+    return f"this Remediation was created at {text}, and {_checked(policies)}, so its requester is not proven"
 
 
 def _checked(policies: Standing) -> str:
     if policies.since is None:
-        return f"the admission policies do not stand: {policies.why}"
-    return f"the admission policies check what is created from {_utc(policies.since)} on"
+        return f"the admission policies are not in force: {policies.why}"
+    return f"the admission policies check objects created after {_utc(policies.since)}"
 
 
 def _utc(at: datetime) -> str:
@@ -240,14 +240,14 @@ def _uncounted(fact: ApprovalFact, remediation: Remediation, plan: Plan) -> str 
     """Why neither a yes nor a no of this kind counts."""
     spec = fact.approval.spec
     if spec.remediation_ref.uid != remediation.uid:
-        return "it names another Remediation of the same name (uid)"
+        return "it names another Remediation of the same name (other uid)"
     if spec.plan_digest != plan.digest:
-        return "it names another plan; read the present one and approve again"
+        return "it names another plan; read the current plan and approve again"
     if fact.may_approve is False:
         through = f" or through {', '.join(spec.approver_groups[:5])}" if spec.approver_groups else ""
         return f"{spec.approver} may not approve by name{through} (verb approve on remediations)"
     if fact.may_approve is None:
-        return f"whether {spec.approver} may approve could not be asked"
+        return f"whether {spec.approver} may approve could not be checked"
     return None
 
 
@@ -267,9 +267,9 @@ def _yes_uncounted(
     if policies is not None and not policies.covers(at):
         return f"it was created at {_utc(at)}, and {_checked(policies)}; approve again"
     if skew is not None and skew.latest(at) >= plan.expires_at:
-        return "it was created after the plan's expiry, or too close to it to tell by two clocks"
+        return "it was created after the plan's expiry, or too close to the expiry for two clocks"
     if policy.approvals.is_machine(spec.approver):
         return f"{spec.approver} is a ServiceAccount, and approvals.serviceAccounts does not list it"
     if spec.approver == remediation.spec.requested_by and not policy.approvals.allow_requester:
-        return f"{spec.approver} asked for this run, and approvals.allowRequester is false"
+        return f"{spec.approver} requested this run, and approvals.allowRequester is false"
     return None

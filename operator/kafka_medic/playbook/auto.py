@@ -13,6 +13,7 @@ from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.run import within_window
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.plan_digest import covers_sizes
+from kafka_medic.report.units import many
 from kafka_medic.resources.kafkacluster_remediation import AutoBounds
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
@@ -53,14 +54,14 @@ def _passed(
         ("restarts", cost.restarts, bounds.max_restarts),
     ):
         if count > limit:
-            yield f"{count} {name}, auto.max{name.capitalize()} is {limit}"
+            yield f"{many(count, name[:-1])}, auto.max{name.capitalize()} is {limit}"
     size = cost.copied
     if size is None:
-        yield "how many bytes would be copied is not known"
+        yield "the number of bytes to copy is not known"
     elif size and not started and not covers_sizes(run, plan):
-        yield "its digest is an earlier version's, which does not stand for sizes"
+        yield "its digest is from an earlier version, which does not cover sizes"
     elif size > bounds.max_bytes:
-        yield f"{size} bytes to copy, auto.maxBytes is {bounds.max_bytes}"
+        yield f"{many(size, 'byte')} to copy, auto.maxBytes is {bounds.max_bytes}"
     window = within_window(bounds.windows, now)
     if not started and window.verdict is not Verdict.ALLOW:
         yield window.message.replace("spec.remediation.windows", "spec.remediation.auto.windows")
@@ -70,7 +71,7 @@ def _asked_for(run: Remediation, bounds: AutoBounds, risk: Risk | None) -> Itera
     """What of the run itself, whatever its plan is."""
     cause = run.spec.cause
     if cause is None:
-        yield f"{run.spec.requested_by} asked for it, and Auto is for what findings ask for"
+        yield f"{run.spec.requested_by} requested it, and Auto covers runs of findings only"
     elif bounds.findings and cause.finding_type not in {f.value for f in bounds.findings}:
         yield f"{cause.finding_type} is not among auto.findings"
     if risk is None:

@@ -60,9 +60,9 @@ def lateness(
     if len(again) >= max(required, 1):
         return _with(status, step.name, {"extended_at": now, "held_seconds": None, "held_since": None}), None
     return status, (
-        f"step {step.name} has not reached its goal within {step.verify.within}; nothing more is started. "
-        "Approving the same plan once more, with a new RemediationApproval, gives it as much time again; a Reject ends "
-        "the run and restores what it set"
+        f"step {step.name} did not reach its goal within {step.verify.within}, so the operator starts nothing more. "
+        "To resume, approve the same plan again with a new RemediationApproval; this restarts the step's timeout. "
+        "Reject ends the run and restores what it set"
     )
 
 

@@ -106,8 +106,8 @@ def ended(status: RemediationStatus, phase: Phase, message: str, now: datetime) 
 def disowned(status: RemediationStatus, why: str, now: datetime) -> Decision:
     """The end of a run whose status somebody else wrote: nothing is sent on its word. What it may have left in Kafka is
     for the findings to name. Superseded, so that the operator proposes its own cure again."""
-    seen = "what it may have left behind is named by LeftoverThrottle and the other findings"
-    text = f"{why}; nothing was written, and {seen}"
+    seen = "LeftoverThrottle and the other findings show what it may have left behind"
+    text = f"{why}; the operator wrote nothing, and {seen}"
     return replace(ended(status, Phase.SUPERSEDED, text, now), warning=("StatusForged", text))
 
 

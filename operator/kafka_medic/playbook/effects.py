@@ -15,6 +15,7 @@ from kafka_medic.cluster.elements import resource_name, settings_unread
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.owners import OwnerObject
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.report.units import many
 from kafka_medic.resources.vocabulary import WorkloadKind
 
 SettingKey = tuple[str, str, str]
@@ -78,7 +79,7 @@ class Reassign(Intent):
 
     def describe(self) -> str:
         verb = "cancel the reassignment of" if all(t is None for t in self.targets.values()) else "reassign"
-        return f"{verb} {len(self.targets)} partitions"
+        return f"{verb} {many(len(self.targets), 'partition')}"
 
     def writes(self) -> Mapping[Hashable, str]:
         return {("replicas", tp, target): str(tp) for tp, target in self.targets.items()}
@@ -102,7 +103,7 @@ class RestartPod(Intent):
     annotated: bool = False
 
     def describe(self) -> str:
-        verb = "ask Strimzi to restart" if self.annotated else "restart"
+        verb = "make Strimzi restart" if self.annotated else "restart"
         return f"{verb} broker {self.broker} (Pod {self.pod}, uid {self.pod_uid})"
 
     def writes(self) -> Mapping[Hashable, str]:
@@ -125,7 +126,7 @@ class CallOffRestarts(Intent):
 
     def describe(self) -> str:
         named = ", ".join(f"{name} (uid {uid})" for name, uid in self.pods)
-        return f"take the annotation off by which Strimzi was asked to restart Pod {named}"
+        return f"remove the annotation that makes Strimzi restart Pod {named}"
 
     def writes(self) -> Mapping[Hashable, str]:
         return {("annotation", name): f"Pod {name}" for name, _ in self.pods}
@@ -150,7 +151,10 @@ class RescueRecords(Intent):
     parts: tuple[RescuePart, ...]
 
     def describe(self) -> str:
-        return f"save the records that only stale brokers hold of {len(self.parts)} partitions into topic {self.topic}"
+        return (
+            f"copy the records of {many(len(self.parts), 'partition')} that only stale brokers hold into topic "
+            f"{self.topic}"
+        )
 
     def writes(self) -> Mapping[Hashable, str]:
         return {("rescue", self.topic, p.broker, p.tp, p.epoch): str(p.tp) for p in self.parts}
@@ -170,7 +174,7 @@ class ElectPreferred(Intent):
     preferred: Mapping[TopicPartition, int]
 
     def describe(self) -> str:
-        return f"elect the preferred leaders of {len(self.preferred)} partitions"
+        return f"elect the preferred leaders of {many(len(self.preferred), 'partition')}"
 
     def writes(self) -> Mapping[Hashable, str]:
         return {("leader", tp, broker): f"{tp} on broker {broker}" for tp, broker in self.preferred.items()}
@@ -189,7 +193,7 @@ class Reorder(Intent):
     orders: Mapping[TopicPartition, tuple[int, ...]]
 
     def describe(self) -> str:
-        return f"change the order of the replicas of {len(self.orders)} partitions"
+        return f"change the order of the replicas of {many(len(self.orders), 'partition')}"
 
     def writes(self) -> Mapping[Hashable, str]:
         return {("order", tp, tuple(order)): str(tp) for tp, order in self.orders.items()}
@@ -209,7 +213,7 @@ class SetOffsets(Intent):
     offsets: Mapping[TopicPartition, tuple[Committed, Committed]]
 
     def describe(self) -> str:
-        return f"set the committed offsets of group {self.group} on {len(self.offsets)} partitions"
+        return f"set the committed offsets of group {self.group} on {many(len(self.offsets), 'partition')}"
 
     def writes(self) -> Mapping[Hashable, str]:
         after = {tp: after.offset for tp, (_, after) in self.offsets.items()}
@@ -230,7 +234,9 @@ class ScaleWorkload(Intent):
     after: int
 
     def describe(self) -> str:
-        return f"scale {self.kind.value} {self.name} (uid {self.uid}) from {self.before} to {self.after} replicas"
+        return (
+            f"scale {self.kind.value} {self.name} (uid {self.uid}) from {self.before} to {many(self.after, 'replica')}"
+        )
 
     def writes(self) -> Mapping[Hashable, str]:
         return {("workload", self.uid, frozenset({self.before, self.after})): f"workload {self.name}"}
@@ -278,7 +284,7 @@ class ResumeObjects(Intent):
     objects: tuple[OwnerObject, ...]
 
     def describe(self) -> str:
-        return f"take the pause off {_listed(self.objects)}"
+        return f"resume {_listed(self.objects)}"
 
     def writes(self) -> Mapping[Hashable, str]:
         return {("owner pause", each): str(each) for each in self.objects}

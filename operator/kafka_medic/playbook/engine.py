@@ -117,18 +117,21 @@ def _cure_of(finding: Finding, known: Cure | None) -> Cure:
 def _outlived(run: Remediation, context: DecisionContext) -> str | None:
     """Why a run that has done nothing yet has lost what it was made for."""
     if run.spec.cluster_ref.uid != context.cluster.uid:
-        return "the KafkaCluster it names is another one now (uid)"
+        return "its KafkaCluster was replaced (other uid)"
     if context.playbook is None:
-        return f"the playbook {run.spec.playbook.name} is gone"
+        return f"playbook {run.spec.playbook.name} no longer exists"
     if context.playbook.digest() != run.spec.playbook.digest:
-        return f"the playbook {run.spec.playbook.name} was changed since"
+        return f"playbook {run.spec.playbook.name} changed since then"
     cause, found = run.spec.cause, context.finding_ids
     standing = context.policies
     if standing is not None and standing.since is not None and not standing.covers(run.metadata.creation_timestamp):
-        return f"{unchecked(run, standing)}; what is still wrong is proposed again, else ask again"
+        return (
+            f"{unchecked(run, standing)}; the operator proposes a run again for a lasting finding, else request it "
+            "again"
+        )
     if needs_its_cause(context.playbook) and cause is not None and cause.finding_id not in found:
         # Neither a restart nor a drain is right by itself: without what it was to cure there is no reason left.
-        return f"what it was to cure has gone: {cause.finding_id}"
+        return f"its finding {cause.finding_id} is gone"
     return None
 
 
@@ -163,7 +166,7 @@ def _plan(run: Remediation, context: DecisionContext) -> Decision:
         if proposal.permanent:
             return ended(run.status, Phase.FAILED, proposal.message, context.now)
         if _outwaited(run, context.now):
-            message = f"no plan could be made within {format_duration(OWN_PLANNING)}: {proposal.message}"
+            message = f"no plan within {format_duration(OWN_PLANNING)}: {proposal.message}"
             return ended(run.status, Phase.EXPIRED, message, context.now)
         return waiting(run.status, Phase.PLANNING, proposal.message, proposal.reasons)
     update = {
@@ -172,7 +175,7 @@ def _plan(run: Remediation, context: DecisionContext) -> Decision:
         "risk": context.playbook.spec.risk,
         "steps": _steps(proposal),
         "waiting_for": (),
-        "message": f"waits for approval of exactly this plan{_why_again(run.status)}",
+        "message": f"waits for approval of this plan{_why_again(run.status)}",
     }
     return Decision(run.status.model_copy(update=update), requeue=0.0)
 
@@ -196,7 +199,7 @@ def _await(run: Remediation, context: DecisionContext) -> Decision:
     if words.rejected_by:
         return ended(status, Phase.REJECTED, f"rejected by {words.rejected_by}", context.now)
     if context.now >= plan.expires_at:
-        return ended(status, Phase.EXPIRED, "nobody approved the plan in time", context.now)
+        return ended(status, Phase.EXPIRED, "the plan expired without approval", context.now)
     if is_missing(plan):
         return refuse(status, status.phase or Phase.AWAITING_APPROVAL, (unread_file(plan),))
     drift = _drift(run, plan, context)

@@ -31,6 +31,7 @@ from kafka_medic.playbook.preconditions import same_cluster
 from kafka_medic.playbook.provenance import forged
 from kafka_medic.playbook.registry import ACTIONS
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.phases import Phase, StepPhase
 from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation import Remediation
@@ -44,7 +45,7 @@ from kafka_medic.resources.remediation_status import (
 )
 from kafka_medic.resources.vocabulary import Guard, OnFailure, VerifyProbe
 
-ASK_AGAIN = "ask again if it is still wanted"
+ASK_AGAIN = "request it again if you still need it"
 WATCHING = 0.05
 """Seconds, at least, between looks at a broker that is between its restart and its recovery."""
 
@@ -108,7 +109,7 @@ def _go_on(run: Remediation, plan: Plan, context: DecisionContext) -> Decision:
     undone = _undone_by_others(run, plan, context, report)
     status, drift = drifted_long_enough(status, undone or _drift(report, reasons), context.now)
     if drift and undone:
-        return _give_up(status, Phase.FAILED, f"what the run has done was undone: {drift}", context.now)
+        return _give_up(status, Phase.FAILED, f"the run's changes were reverted: {drift}", context.now)
     if drift:
         return _give_up(status, Phase.SUPERSEDED, _not_as_planned(run, plan, context, drift), context.now)
     if undone:
@@ -142,10 +143,8 @@ def _not_as_planned(run: Remediation, plan: Plan, context: DecisionContext, drif
     if cause is None:
         return f"{why}: {ASK_AGAIN}"
     if cause.finding_id in context.finding_ids:
-        return (
-            f"{why}; {cause.finding_id} has not gone, so another plan is proposed, which needs an approval of its own"
-        )
-    return f"{why}; what it was to cure has gone: {cause.finding_id}"
+        return f"{why}; {cause.finding_id} lasts, so the operator proposes another plan, which needs its own approval"
+    return f"{why}; its finding {cause.finding_id} is gone"
 
 
 def _gives_way(run: Remediation, context: DecisionContext) -> Reason | None:
@@ -219,7 +218,7 @@ def _lasting(run: Remediation, context: DecisionContext, step: Step) -> str | No
     cause = run.spec.cause
     if step.verify.probe is not VerifyProbe.FINDING_GONE or cause is None:
         return None
-    return f"{cause.finding_id} has not gone yet" if cause.finding_id in context.finding_ids else None
+    return f"{cause.finding_id} lasts" if cause.finding_id in context.finding_ids else None
 
 
 def _verify(status: RemediationStatus, context: DecisionContext, step: Step, report: StepReport) -> Decision:
@@ -233,7 +232,7 @@ def _verify(status: RemediationStatus, context: DecisionContext, step: Step, rep
     # The table of phases has one way to Succeeded: a run is seen Verifying at least once.
     if count < step.verify.consecutive or status.phase is not Phase.VERIFYING:
         needed = step.verify.consecutive
-        message = f"{report.message}; seen {min(count, needed)} of {needed} times in a row"
+        message = f"{report.message}; seen {min(count, needed)} of {many(needed, 'time')} in a row"
         moved = _with_step(status, step.name, {"phase": StepPhase.VERIFYING, "message": message[:1024]})
         moved = moved.model_copy(update={"consecutive_verified": count})
         # Counted already where the step itself did; else what is to last is looked at a moment later.
@@ -256,7 +255,7 @@ def _wind_up(run: Remediation, context: DecisionContext, plan: Plan, journal: Ma
     ending = journal[GIVE_UP]
     same = same_cluster(plan, context.snapshot)
     if len(journal) > 1 and same.verdict is not Verdict.ALLOW:
-        return waiting(status, Phase.BLOCKED, f"still to be cleaned up: {same.message}", (same,))
+        return waiting(status, Phase.BLOCKED, f"clean-up pending: {same.message}", (same,))
     left = []
     for step, report in _undone(run, plan, context):
         status = _observed(status, report.observed, context.now)
@@ -310,9 +309,9 @@ def _give_up(status: RemediationStatus, phase: Phase, why: str, now: datetime) -
 
 def _lost(run: Remediation, context: DecisionContext) -> str | None:
     if run.spec.cluster_ref.uid != context.cluster.uid:
-        return "the KafkaCluster it names is another one now (uid)"
+        return "its KafkaCluster was replaced (other uid)"
     if context.playbook is None or context.playbook.digest() != run.spec.playbook.digest:
-        return f"the playbook {run.spec.playbook.name} was changed or removed while the run was under way"
+        return f"playbook {run.spec.playbook.name} was changed or removed during the run"
     return None
 
 

@@ -42,13 +42,13 @@ def may_be_sent(entry: JournalEntry, now: datetime) -> bool:
 
 def _held(status: RemediationStatus, snapshot: Snapshot, now: datetime) -> Iterator[str]:
     if status.restore_owed:
-        yield "what it has to take back"
+        yield "changes to revert"
     for entry in status.journal:
         if entry.state is not IntentState.INTENDED or entry.id == GIVE_UP:
             continue
         recent = (now - entry.last_asked).total_seconds() < SENT_WITHIN + ON_ITS_WAY
         if recent or (entry.kind == RestartPod.__name__ and not _as_it_was(entry, snapshot)):
-            yield f"{entry.detail[:200]}: not seen settled"
+            yield f"{entry.detail[:200]}: outcome not yet seen"
 
 
 def _as_it_was(entry: JournalEntry, snapshot: Snapshot) -> bool:

@@ -107,12 +107,12 @@ def whole(plan: Plan, data: bytes) -> Plan:
     if artifact is None:
         raise UnreadablePlan("the plan names no file")
     if (found := hashlib.sha256(data).hexdigest()) != artifact.sha256:
-        raise UnreadablePlan(f"its SHA-256 is {found}, and the plan names {artifact.sha256}")
+        raise UnreadablePlan(f"its SHA-256 is {found}, but the plan names {artifact.sha256}")
     try:
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ImportError:
-        raise UnreadablePlan("it is Parquet, which the one-file plugin cannot read; install kafka-medic") from None
+        raise UnreadablePlan("it is Parquet, which the one-file plugin cannot read; pip install kafka-medic") from None
     try:
         table = pq.read_table(pa.BufferReader(data), schema=_schema(pa))
         rows = table.to_pylist()
@@ -138,7 +138,7 @@ def whole(plan: Plan, data: bytes) -> Plan:
             if row["preferredOrder"] != row["replicas"]
         )
     except (pa.ArrowException, OSError, TypeError, ValueError) as problem:
-        raise UnreadablePlan(f"it is no plan: {str(problem)[:300]}") from None
+        raise UnreadablePlan(f"it is not a plan: {str(problem)[:300]}") from None
     return with_many(plan, changes, reorders, elections_of(reorders))
 
 
@@ -184,7 +184,7 @@ def unread_file(plan: Plan) -> Reason:
     artifact = artifact_of(plan)
     where = artifact.uri if artifact is not None else ""
     message = (
-        f"the plan's file cannot be read, or is not the one that was proposed: {where}; the operator's log says why. "
-        "Bring its volume back; a plan that has not begun may be rejected as well"
+        f"the plan's file is unreadable or not the proposed one: {where}; see the operator's log. "
+        "Restore its volume, or reject the plan if it has not begun"
     )
     return Reason(Guard.PRECONDITIONS_HOLD, Verdict.UNKNOWN, message)

@@ -34,7 +34,7 @@ def propose(request: PlanRequest) -> Plan | Refusal:
     except ResourceError as problem:
         return Refusal(str(problem), permanent=True)
     if not request.snapshot.cluster.id:
-        message = "the cluster did not tell its id, without which a plan cannot say which cluster it is for"
+        message = "the cluster id is not known, and a plan must name its cluster"
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.UNKNOWN, message),))
     leader = leading(request.playbook)
     assert leader is not None  # check saw to it
@@ -45,7 +45,7 @@ def propose(request: PlanRequest) -> Plan | Refusal:
     taken = plan_size(plan)
     if taken > MAX_PLAN_BYTES:
         message = (
-            f"the plan takes {format_bytes(taken)} in its Remediation, and {format_bytes(MAX_PLAN_BYTES)} fit; ask for "
+            f"the plan takes {format_bytes(taken)} in its Remediation, (limit {format_bytes(MAX_PLAN_BYTES)}); ask for "
             "fewer topics, groups or brokers in one run"
         )
         return Refusal(message, permanent=True)

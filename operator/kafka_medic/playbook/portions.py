@@ -22,4 +22,4 @@ def portion(snapshot: Snapshot, due: Sequence[T]) -> Sequence[T]:
 
 def followed_by(now: Sized, due: Sized) -> str:
     """What to say of those that are left."""
-    return f", {len(due) - len(now)} more to follow" if len(now) < len(due) else ""
+    return f", {len(due) - len(now)} more follow" if len(now) < len(due) else ""

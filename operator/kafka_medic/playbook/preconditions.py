@@ -23,11 +23,11 @@ def same_cluster(plan: Plan | None, snapshot: Snapshot) -> Reason:
     guard, present = Guard.PRECONDITIONS_HOLD, snapshot.cluster.id
     planned = next((p.value for p in plan.preconditions if p.name == CLUSTER_ID), None) if plan else None
     if planned is None:
-        return Reason(guard, Verdict.DENY, "there is no plan that names the Kafka cluster it was made for")
+        return Reason(guard, Verdict.DENY, "no plan names its Kafka cluster")
     if present is None:
-        return Reason(guard, Verdict.UNKNOWN, f"the id of the Kafka cluster is not known; the plan is for {planned}")
+        return Reason(guard, Verdict.UNKNOWN, f"the id of the Kafka cluster is not known (planned: {planned})")
     if present != planned:
-        message = f"the plan was made for the Kafka cluster {planned}, and the one that answers now is {present}"
+        message = f"the plan is for Kafka cluster {planned}, but cluster {present} answers"
         return Reason(guard, Verdict.DENY, message)
     return Reason(guard, Verdict.ALLOW, f"the Kafka cluster is {planned}, as planned")
 
@@ -56,7 +56,7 @@ def same_topics(plan: Plan, snapshot: Snapshot) -> tuple[Reason, ...]:
         return (Reason(guard, Verdict.DENY, message),)
     now = _ids(snapshot, {t.topic for t in plan.topics})
     if unknown := [t.topic for t in plan.topics if t.topic in now and now[t.topic] is None]:
-        message = f"whether these are the topics of the plan is not known: {some(unknown, 5)}"
+        message = f"topic ids not known, so these may not be the plan's topics: {some(unknown, 5)}"
         return (Reason(guard, Verdict.UNKNOWN, message),)
     return ()
 

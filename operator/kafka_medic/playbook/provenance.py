@@ -24,14 +24,14 @@ def forged(run: Remediation) -> str | None:
     """Why the operator cannot have written this status; None where nothing says so."""
     plan = run.status.plan
     if plan is None:
-        return "its status has no plan, which somebody else has removed"
+        return "its status has no plan: another writer removed it"
     if not digest_fits(run, plan):
-        return "the plan in its status is not the one its digest was taken of: somebody else wrote it"
+        return "the plan in its status does not match its digest: another writer changed it"
     if [(s.name, s.action) for s in run.status.steps] != [(s.name, s.action) for s in plan.steps]:
-        return "the steps in its status are not those of its plan: somebody else wrote them"
+        return "the steps in its status are not those of its plan: another writer changed them"
     beyond = [] if is_missing(plan) else sorted(_saved(run) - _restorable(plan))
     if beyond:
-        return f"its journal would put back {some(beyond, 3)}, which is not in its plan: somebody else wrote it"
+        return f"its journal would restore {some(beyond, 3)}, which is not in its plan: another writer changed it"
     return None
 
 
@@ -50,25 +50,23 @@ def own_status(run: Remediation, judged: ApprovalJudgement, policies: Standing |
     about its plan. `policies`: None where they cannot be read."""
     guard = Guard.APPROVAL_VALID
     if policies is None:
-        return Reason(guard, Verdict.UNKNOWN, "the admission policies could not be read, so its status is not believed")
+        return Reason(guard, Verdict.UNKNOWN, "the admission policies could not be read, so its status is not trusted")
     if policies.since is None:
         message = (
-            "its status is not believed, and nothing is taken back on its word: without the admission policies anybody "
-            f"with the right may write it ({policies.why}). Install them again, and approve its plan anew"
+            "its status is not trusted, so the operator reverts nothing: without the admission policies any user "
+            f"with the right may write it ({policies.why}). Install them again, then approve its plan again"
         )
         return Reason(guard, Verdict.WAIT, message)
     if policies.covers(run.metadata.creation_timestamp):
-        return Reason(guard, Verdict.ALLOW, "nobody but the operator could write its status")
+        return Reason(guard, Verdict.ALLOW, "only the operator could write its status")
     approvals = [r for r in judged.records if r.counted and r.decision is Decision.APPROVE]
     if any(policies.covers(record.at) for record in approvals):
-        return Reason(
-            guard, Verdict.ALLOW, "its plan was approved while nobody but the operator could write its status"
-        )
-    way_out = "approve its plan anew"
+        return Reason(guard, Verdict.ALLOW, "its plan was approved while only the operator could write its status")
+    way_out = "approve its plan again"
     if run.status.journal:
-        way_out = f"read in `history -o json` what its journal has saved, then {way_out} to have that put back"
-    younger = "the admission policies are younger than the run, so others could write its status"
-    return Reason(guard, Verdict.WAIT, f"its status is not believed: {younger}; {way_out}")
+        way_out = f"read its journal with `history -o json`, then {way_out} to restore the saved values"
+    younger = "the admission policies are younger than the run, so other writers could change its status"
+    return Reason(guard, Verdict.WAIT, f"its status is not trusted: {younger}; {way_out}")
 
 
 def beyond_plan(intent: Intent, plan: Plan) -> str | None:

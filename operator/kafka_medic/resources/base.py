@@ -21,6 +21,8 @@ class Model(BaseModel):
     """One object of a resource: immutable, closed (an unknown key is an error), camelCase outside."""
 
     model_config = ConfigDict(
+        # A command needs few of the kinds: each is built when the first object of it is read.
+        defer_build=True,
         frozen=True,
         extra="forbid",
         alias_generator=to_camel,

@@ -88,7 +88,7 @@ def test_what_takes_several_requests_stops_when_it_may_go_on_no_more(kafka):
     assert kafka.dynamic == {floor: "2", ("BROKER", "0", "leader.replication.throttled.rate"): "5"}
 
 
-@pytest.mark.parametrize(("lease", "fresh", "why"), [(False, True, "Lease"), (True, False, "too long ago")])
+@pytest.mark.parametrize(("lease", "fresh", "why"), [(False, True, "Lease"), (True, False, "observation is too old")])
 def test_an_answer_that_takes_long_lets_nobody_be_elected_by_old_reads(kafka, monkeypatch, lease, fresh, why):
     """Whoever would lead is asked right before; by the time it has answered, the guards' reads may be old."""
     kafka.partitions[ORDERS].leader, kafka.partitions[ORDERS].replicas = 0, [1, 0]
@@ -125,7 +125,7 @@ def test_an_offset_is_set_once_and_set_again_nothing_is_sent(kafka):
     [
         ("Empty", Committed(33, 3, "m"), "has committed since on orders-0"),
         ("Empty", Committed(32, 4, "m"), "has committed since on orders-0"),
-        ("Stable", BEFORE, "group billing is Stable by now"),
+        ("Stable", BEFORE, "group billing is Stable now"),
     ],
 )
 def test_an_offset_that_is_not_as_the_plan_saw_it_is_not_overwritten(kafka, state, present, told):
@@ -150,7 +150,7 @@ def test_an_offset_of_a_topic_that_went_in_between_is_refused_by_name(kafka):
     kafka.commit_offsets("billing", {ORDERS: BEFORE})
     kafka.delete("orders")
     kafka.committed["billing"] = {ORDERS: BEFORE.offset}  # its coordinator forgets it somewhat later
-    with pytest.raises(WriteFailed, match="1 of 1 offsets refused: orders-0: UnknownTopicOrPartition"):
+    with pytest.raises(WriteFailed, match="1 of 1 offset refused: orders-0: UnknownTopicOrPartition"):
         carry_out(kafka, NO_PODS, RESET, always)
     kafka.committed.clear()
     with pytest.raises(WriteFailed, match="group billing is gone"):

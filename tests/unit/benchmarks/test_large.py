@@ -75,9 +75,9 @@ def test_a_reconcile_is_lost_where_the_holder_itself_stands_by(tmp_path: Path):
 
     first = tmp_path / "first.log"
     first.write_text(
-        line(50, f"a/b: {STANDS_BY}, or it cannot be told")
-        + line(250, f"a/b: {STANDS_BY}, or it cannot be told")
-        + line(260, f"not sent: what it rests on {TOO_OLD}")
+        line(50, f"a/b: {STANDS_BY}; retrying in 5 s")
+        + line(250, f"a/b: {STANDS_BY}; retrying in 5 s")
+        + line(260, f"not sent: {TOO_OLD}")
     )
     second = tmp_path / "second.log"
     second.write_text(line(50, STANDS_BY) + line(-100, STANDS_BY))

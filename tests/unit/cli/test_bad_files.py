@@ -59,7 +59,7 @@ def test_a_file_that_is_no_snapshot(tmp_path, capsys, content, words):
 
 def test_a_file_that_cannot_be_read(tmp_path, capsys):
     assert main(["diagnose", "--snapshot", str(tmp_path / "absent")]) == 4
-    assert "there is no such file" in capsys.readouterr().err
+    assert "no such file" in capsys.readouterr().err
     assert main(["diagnose", "--snapshot", str(tmp_path)]) == 4
     assert "is a directory" in capsys.readouterr().err
     assert main(["diagnose", "--snapshot", "nul\0byte"]) == 4

@@ -83,7 +83,7 @@ def test_a_reader_that_stops_early_is_no_error(save):
 def test_a_misspelt_command_is_answered_with_the_one_that_is_meant(arguments, meant, capsys):
     assert main(arguments) == 4
     told = capsys.readouterr().err
-    assert f"there is no command {arguments[-1]!r}; did you mean {meant}" in told
+    assert f"command {arguments[-1]!r} does not exist; did you mean {meant}" in told
     assert len(told.splitlines()) == 2
 
 

@@ -95,7 +95,7 @@ def test_an_ensemble_with_tls_and_without(connected):
             "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location=/none\n",
             "truststore.location: FileNot",
         ),
-        ("ssl.endpoint.identification.algorithm=\n", "host names are always checked"),
+        ("ssl.endpoint.identification.algorithm=\n", "host names are always verified"),
         ("ssl.key.password=hunter2\n", "ssl.key.password: is not supported"),
         ("sasl.kerberos.service.name=hunter2\n", "sasl.kerberos.service.name: is not supported"),
         ("security.protocol=\\u00zz\n", "not a properties file"),

@@ -49,7 +49,7 @@ def test_a_healthy_cluster_and_one_with_gaps(save, capsys):
     gaps = worlds.healthy(groups=None, sources=worlds.sources(groups="not authorized"))
     assert main(["diagnose", "--snapshot", save(gaps)]) == 0
     told = capsys.readouterr()
-    assert "1 sources are not known" in told.out
+    assert "1 source not known" in told.out
     assert "groups is not known: not authorized" in told.err
 
 

@@ -153,8 +153,8 @@ def test_the_table_of_a_snapshot_tells_the_whole_cluster(capsys, monkeypatch):
     for line in (
         "controller: 0",
         "quorum: leader 0",
-        "partitions: 2 of 1 topics, 0 without a leader, 1 with a replica out of sync, 0 being reassigned",
-        "groups: 1 with 1 committed offsets, 1 Empty",
+        "partitions: 2 of 1 topic, 0 without a leader, 1 with a replica out of sync, 0 being reassigned",
+        "groups: 1 with 1 committed offset, 1 Empty",
     ):
         assert line in told
     assert "whole" in told

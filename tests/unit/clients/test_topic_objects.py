@@ -57,7 +57,7 @@ def test_another_object_and_one_that_is_gone_are_left_alone(api):
 
 def test_a_value_that_is_somebody_elses_by_now_is_not_overwritten(api):
     api.touch(PATH)["spec"]["replicas"] = 2
-    with pytest.raises(WriteFailed, match="says replicas 2 by now, not 1") as failed:
+    with pytest.raises(WriteFailed, match=r"has replicas 2 \(planned from: 1\)") as failed:
         topics(api).edit(OWNER, VALUES)
     assert failed.value.kind is FailureKind.REFUSED
     assert "min.insync.replicas" not in api.objects[PATH]["spec"]["config"]

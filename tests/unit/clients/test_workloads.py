@@ -44,7 +44,7 @@ def test_scaled_once_and_another_of_its_name_left_alone(api):
 
 
 def test_what_somebody_has_scaled_since_is_not_overwritten(api):
-    with pytest.raises(WriteFailed, match="is to run 2 replicas by now, not 5") as refusal:
+    with pytest.raises(WriteFailed, match=r"has spec\.replicas 2 \(planned from: 5\)") as refusal:
         scale(api, before=5)
     assert refusal.value.kind is FailureKind.REFUSED
     read = api.get

@@ -84,8 +84,8 @@ def test_alive_until_a_worker_or_a_watch_stalls(world, fleet, monkeypatch):
 def test_not_alive_once_the_watch_owes_a_cluster(world, fleet, monkeypatch):
     watch_audit = WatchAudit(dict, fleet)
     alive = handlers(fleet, world, watch_audit)["alive"]
-    monkeypatch.setattr(watch_audit, "missed", lambda: ["KafkaCluster ns/new was not told of for 200 s"])
-    with pytest.raises(kopf.PermanentError, match="ns/new was not told of"):
+    monkeypatch.setattr(watch_audit, "missed", lambda: ["KafkaCluster ns/new is missing in the watch for 200 s"])
+    with pytest.raises(kopf.PermanentError, match="ns/new is missing in the watch"):
         asyncio.run(alive())
 
 

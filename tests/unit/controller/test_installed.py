@@ -69,7 +69,7 @@ def test_it_waits_for_what_comes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_playbooks_that_are_not_accepted(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["playbooks"], Api(EVERY)) == 1  # type: ignore[arg-type]
-    assert "there is no Playbook" in capsys.readouterr().err
+    assert "no Playbook exists" in capsys.readouterr().err
     good = [one | {"status": {"conditions": [ACCEPTED]}} for one in PLAYBOOKS]
     assert main(["playbooks"], Api(EVERY, good)) == 0  # type: ignore[arg-type]
     bad = ACCEPTED | {"status": "False", "message": "spec.steps[0] is odd"}
@@ -92,7 +92,7 @@ def test_metrics_of_this_version_and_of_another(
         assert main([url], Api(EVERY)) == 0  # type: ignore[arg-type]
         monkeypatch.setattr(importlib.metadata, "version", lambda _: "9.9.9")
         assert main([url], Api(EVERY)) == 1  # type: ignore[arg-type]
-        assert "is of another version than this image, 9.9.9" in capsys.readouterr().err
+        assert "reports another version than this image (9.9.9)" in capsys.readouterr().err
     finally:
         stop()
     assert main([url], Api(EVERY)) == 1  # type: ignore[arg-type]
@@ -118,4 +118,4 @@ def test_a_run_that_has_to_take_something_back_keeps_the_operator(capsys: pytest
 def test_what_is_asked_for_has_to_be_known(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["weather"], Api(EVERY))  # type: ignore[arg-type]
-    assert "'weather' is none of definitions, playbooks, policies, nothing-owed" in capsys.readouterr().err
+    assert "'weather' is not one of definitions, playbooks, policies, nothing-owed" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from kafka_medic.controller.orphans import Orphans
 from kafka_medic.controller.store import Store
 from tests.simulation.world import BASE, World, factor_one_cluster
 
-WORD = ("NoKafkaCluster", "no KafkaCluster named nobody in this namespace")
+WORD = ("NoKafkaCluster", "KafkaCluster nobody does not exist in this namespace")
 
 
 @pytest.fixture

@@ -137,7 +137,7 @@ def test_a_finding_whose_source_is_blind_has_not_gone():
     (kept,) = unseen(low, (), blind)
     assert (kept.id, kept.since, kept.state) == (low[0].id, low[0].since, low[0].state)
     assert kept.playbook is None, "no playbook is started for what is not seen"
-    assert "configs could not be read" in kept.evidence[-1]
+    assert "configs can no longer be read" in kept.evidence[-1]
     again = unseen(status(blind, [kept]).findings, (), blind)
     assert again[0].evidence == kept.evidence, "said once, not once a reconcile"
 
@@ -272,7 +272,7 @@ def test_a_finding_about_an_element_that_was_not_read_has_not_gone(kind, element
     kept, other = told(kind, element, affected, ident)
     assert len(kept) == 1
     assert kept[0].startswith("last seen before ")
-    assert "timed out could not be read any more" in kept[0]
+    assert "timed out can no longer be read" in kept[0]
     assert other == []
 
 
@@ -300,6 +300,6 @@ def test_a_group_that_no_list_has_may_be_one_of_a_broker_that_gave_none():
 def test_a_partition_of_which_that_is_not_known_has_not_got_well(kind, affected, column):
     old = before(replace(finding(kind), affected=affected))
     rows = [{**worlds.ROWS[0], column: None}, *worlds.ROWS[1:]]
-    assert "orders-0 could not be read" in unseen(old, (), worlds.healthy(rows=rows))[0].evidence[-1]
+    assert "orders-0 can no longer be read" in unseen(old, (), worlds.healthy(rows=rows))[0].evidence[-1]
     assert unseen(old, (), worlds.healthy(rows=[worlds.ROWS[0], {**worlds.ROWS[1], column: None}])) == ()
     assert unseen(old, (), worlds.healthy(rows=worlds.ROWS[1:])) == (), "the topic is gone"

@@ -43,9 +43,9 @@ class Stage:
 @pytest.mark.parametrize(
     ("listed", "heard", "said"),
     [
-        ({A: 1, B: 1}, {"a": 1}, "ns/b was not told of"),
-        ({A: 1}, {"a": 1, "b": 1}, "ns/b is gone, which was not told"),
-        ({A: 2}, {"a": 1}, "ns/a has generation 2, which was not told"),
+        ({A: 1, B: 1}, {"a": 1}, "ns/b is missing in the watch"),
+        ({A: 1}, {"a": 1, "b": 1}, "ns/b was deleted without a watch event"),
+        ({A: 2}, {"a": 1}, "ns/a has generation 2 without a watch event"),
     ],
 )
 def test_a_watch_that_misses_objects_is_stalled_after_a_while(monkeypatch, listed, heard, said):

@@ -51,9 +51,9 @@ def test_a_broker_that_takes_no_records_is_named_with_exactly_its_partitions():
     assert finding.affected == ("broker-2", f"{TOPIC}-1", f"{TOPIC}-3")
     assert finding.state is FindingState.FIRING
     told = " ".join(finding.evidence)
-    assert "all failing partitions are led by broker 2; through brokers 1, 3 all is well" in told
-    assert f"{TOPIC}-1: 4 rounds in a row: {WHY}, last through at 2026-01-31T11:59:00.000Z" in told
-    assert "never through since this operator began" in told
+    assert "all failing partitions are led by broker 2; records through brokers 1, 3 succeed" in told
+    assert f"{TOPIC}-1: 4 failed rounds in a row: {WHY}, last success at 2026-01-31T11:59:00.000Z" in told
+    assert "no success since this operator started" in told
     assert "broker 2 answers requests for metadata" in told
     assert "read from canary" in told
 

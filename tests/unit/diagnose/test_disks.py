@@ -44,31 +44,31 @@ def test_which_broker_which_directory_which_partitions_and_what_to_do():
     finding = found(failed(ORDERS, rows=without(1)))["LogDirFailed/broker-1"]
     assert (finding.severity, finding.firing()) == (Severity.CRITICAL, True)
     assert finding.affected == ("broker-1", "/data/1", "orders-0")
-    assert finding.message == "log directory /data/1 of broker 1 has failed: 1 replicas on it are offline"
+    assert finding.message == "log directory /data/1 of broker 1 has failed; 1 replica on it is offline"
     evidence = " ".join(finding.evidence)
     assert f"/data/1: {STORAGE_ERROR}, read from log-dirs" in evidence
     assert "broker 1 continues with /data/0" in evidence
-    assert "then restart broker 1" in evidence
+    assert "Then restart broker 1" in evidence
 
 
 def test_a_failed_directory_without_replicas_is_named_all_the_same():
     finding = found(failed())["LogDirFailed/broker-1"]
     assert finding.affected == ("broker-1", "/data/1")
-    assert finding.message == "log directory /data/1 of broker 1 has failed: no replica is known to be on it"
+    assert finding.message == "log directory /data/1 of broker 1 has failed; no replica on it is known"
 
 
 def test_of_two_failed_directories_nobody_can_tell_which_replica_was_on_which():
     two = (GOOD, FAILED, Directory("/data/2", STORAGE_ERROR))
     finding = found(failed(ORDERS, directories=two, rows=without(1)))["LogDirFailed/broker-1"]
     assert finding.affected == ("broker-1", "/data/1", "/data/2", "orders-0")
-    assert "which replica was on which of them is not known" in " ".join(finding.evidence)
+    assert "which directory held which replica is not known" in " ".join(finding.evidence)
 
 
 def test_which_replicas_were_on_it_is_said_to_be_not_known():
     unsure = (GOOD, FAILED, Directory("/data/2", "UNKNOWN_SERVER_ERROR"))
     finding = found(failed(directories=unsure, offline_replicas=None))["LogDirFailed/broker-1"]
     assert finding.affected == ("broker-1", "/data/1")
-    assert finding.message.endswith("which replicas are on it is not known")
+    assert finding.message.endswith("which replicas it holds is not known")
     assert "/data/2 could not be read: UNKNOWN_SERVER_ERROR" in " ".join(finding.evidence)
 
 
@@ -76,7 +76,7 @@ def test_a_partition_with_its_last_in_sync_replica_there_is_named_before_anybody
     rows = [{**worlds.ROWS[0], "isr": [1], "leader": -1}, *worlds.ROWS[1:]]
     findings = found(failed(ORDERS, rows=rows))
     evidence = " ".join(findings["LogDirFailed/broker-1"].evidence)
-    assert "the only in-sync replica of orders-0 is there: save what is on the disk before it is replaced" in evidence
+    assert "the only in-sync replica of orders-0 is there; save the disk's data before you replace the disk" in evidence
     assert "PartitionLeaderless" in findings
 
 
@@ -115,7 +115,7 @@ def test_a_replica_on_a_failed_disk_cannot_be_elected_so_that_the_controller_is_
 
 def test_who_is_out_of_the_isr_for_that_is_said():
     evidence = found(failed(ORDERS, rows=without(1)))["PartitionUnderReplicated"].evidence
-    assert evidence[0] == "broker 1 (a log directory failed) is out of the ISR of 1 partitions"
+    assert evidence[0] == "broker 1 (a log directory failed) is out of the ISR of 1 partition"
 
 
 # DiskFilling
@@ -152,9 +152,9 @@ def test_when_it_will_be_full_at_the_present_pace():
     finding = looks(*steady(100 * GB, 10 * GB, QUARTERS + 1))["DiskFilling/broker-1"]
     assert (finding.severity, finding.firing()) == (Severity.CRITICAL, True)
     assert finding.affected == ("broker-1", "/data/0")
-    assert finding.message == "a disk of broker 1 will be full in about 22m at the present pace"
+    assert finding.message == "a disk of broker 1 will be full in about 22m at the current rate"
     (told, source) = finding.evidence[:2]
-    free = "60.0 GB of 1.0 TB free, and at least 44.4 MB/s less in each quarter of the last 15m: full in about 22m"
+    free = "60.0 GB of 1.0 TB free, and at least 44.4 MB/s less in each quarter of the last 15m; full in about 22m"
     assert told == f"/data/0: {free}"
     assert source.startswith("read from log-dirs")
 
@@ -165,7 +165,7 @@ def test_a_slow_one_is_a_warning_that_takes_longer_to_see():
     assert looks(*slow[: 4 * QUARTERS + 1]) == {}
     finding = looks(*slow)["DiskFilling/broker-1"]
     assert finding.severity is Severity.WARNING
-    assert "of the last 4h: full in about 8h30m" in finding.evidence[0]
+    assert "of the last 4h; full in about 8h30m" in finding.evidence[0]
     assert CRITICAL_SECONDS < 8.5 * 3600
 
 
@@ -204,10 +204,10 @@ def test_two_directories_on_one_volume_are_one_disk():
     both = [{"/data/0": n, "/data/1": n} for n in range(100 * GB, 55 * GB, -10 * GB)]
     finding = looks(*both)["DiskFilling/broker-1"]
     assert finding.affected == ("broker-1", "/data/0", "/data/1")
-    assert finding.message == "a disk of broker 1 will be full in about 22m at the present pace"
+    assert finding.message == "a disk of broker 1 will be full in about 22m at the current rate"
     assert [e for e in finding.evidence if "free" in e] == [
         "/data/0 and /data/1, on one volume: 60.0 GB of 1.0 TB free, and at least 44.4 MB/s less in each quarter of "
-        "the last 15m: full in about 22m"
+        "the last 15m; full in about 22m"
     ]
     apart = [{"/data/0": n, "/data/1": n // 2} for n in range(100 * GB, 55 * GB, -10 * GB)]
     assert len([e for e in looks(*apart)["DiskFilling/broker-1"].evidence if "free" in e]) == 2

@@ -29,7 +29,7 @@ def test_crossed_pods_are_named_each_with_both_accounts():
     assert finding.affected == ("broker-2", "broker-3")
     evidence = "; ".join(finding.evidence)
     assert "Pod kafka-2 (uid uid-2) is broker 2 by its name or label" in evidence
-    assert "at its own address 10.0.0.2 broker 3 answered" in evidence
+    assert "broker 3 answered at the Pod's own address 10.0.0.2" in evidence
     assert "broker 2 answered in Pod kafka-3" in evidence
     assert finding.playbook is None
 

@@ -62,7 +62,7 @@ def test_a_log_that_became_shorter_is_remembered_after_new_writes_have_passed_it
     evidence = " ".join(finding.evidence)
     assert "log end 100" in evidence
     assert "only 89 (leader epoch 5 then 6)" in evidence
-    assert "at least 11 records are gone" in evidence
+    assert "at least 11 records lost" in evidence
     assert "groups that had committed beyond it: billing" in evidence
     assert "slow" not in evidence
 
@@ -87,7 +87,7 @@ def test_a_topic_made_anew_lost_no_record_but_its_old_offsets_say_so(now):
     findings = found(world(-15, logEnd=100), world(0, logEnd=5, groups=group, **now))
     assert findings.keys() == {"OffsetBeyondLogEnd/billing"}
     evidence = " ".join(findings["OffsetBeyondLogEnd/billing"].evidence)
-    assert "topic orders was deleted and made anew" in evidence
+    assert "topic orders was deleted and recreated" in evidence
     assert "committed 100, log end 5, log start 0" in evidence
 
 
@@ -133,7 +133,7 @@ def test_regressions_are_bounded_the_worst_are_kept_and_the_rest_is_counted():
     assert MAX_REGRESSIONS + 19 in kept
     assert 1 not in kept
     evidence = " ".join(found(many(10), memory=memory)["LogEndRegressed/t"].evidence)
-    assert "20 smaller regressions were noticed and not kept" in evidence
+    assert "20 smaller regressions were seen and not kept" in evidence
 
 
 def test_which_groups_had_passed_it_is_said_to_be_unknown_when_it_is():
@@ -160,7 +160,7 @@ def test_log_ends_read_before_the_offsets_may_be_a_race_and_have_to_last():
     snapshot = worlds.healthy(sources=late, groups=worlds.groups(billing(101)))
     finding = found(snapshot)["OffsetBeyondLogEnd/billing"]
     assert not finding.firing()
-    assert "may be a race" in " ".join(finding.evidence)
+    assert "so the offsets may be valid" in " ".join(finding.evidence)
     assert found(worlds.healthy(groups=worlds.groups(billing(101))))["OffsetBeyondLogEnd/billing"].firing()
 
 
@@ -180,7 +180,7 @@ def test_members_alive_records_arriving_and_nothing_committed():
     assert finding is not None
     assert finding.firing()
     assert finding.affected == ("billing", "orders-0")
-    told = "orders-0 committed 90 for 180 s (4 probes), log end then 100, now 150, so 60 records behind"
+    told = "orders-0 committed 90 for 180 s (4 probes), log end then 100, now 150, 60 records behind"
     assert finding.evidence[0] == told
     assert not stalled(100, 110, every=60.0).firing()
 
@@ -310,7 +310,7 @@ def test_a_broker_is_gone_and_its_partitions_get_no_other_leader(case):
     assert finding.affected == ("broker-1", "orders-0")
     evidence = " ".join(finding.evidence)
     assert "broker 1 is the controller and answers" in evidence
-    assert "could be elected: broker 1, broker 3" in evidence
+    assert "electable: broker 1, broker 3" in evidence
     assert not found(*looks[1:])["ControllerStuck"].firing()
 
 

@@ -46,7 +46,7 @@ def test_the_records_nobody_can_read_are_counted_for_as_long_as_the_partition_ha
     told = " ".join(found(now, previous=before, memory=memory)["PartitionLeaderless"].evidence)
     assert "group billing cannot read 11 records: orders-0 committed 10, log end 21" in told
     untold = " ".join(found(now, previous=before)["PartitionLeaderless"].evidence)
-    assert "group billing cannot read records, how many is not known: orders-0 committed 10" in untold
+    assert "group billing cannot read an unknown number of records: orders-0 committed 10" in untold
 
 
 def test_leaderless_with_a_live_replica_warns_of_the_election():
@@ -63,8 +63,8 @@ def test_under_replicated_and_under_min_isr():
     row = worlds.partition("orders", 0, isr=[1])
     findings = found(worlds.healthy(rows=[row]))
     assert set(findings) == {"PartitionUnderReplicated", "PartitionUnderMinIsr"}
-    assert "broker 2 is out of the ISR of 1 partitions" in findings["PartitionUnderReplicated"].evidence[0]
-    assert "has 1 in sync and needs 2" in findings["PartitionUnderMinIsr"].evidence[0]
+    assert "broker 2 is out of the ISR of 1 partition" in findings["PartitionUnderReplicated"].evidence[0]
+    assert "has 1 in sync (required: 2)" in findings["PartitionUnderMinIsr"].evidence[0]
 
 
 MIN_ISR = "min.insync.replicas"
@@ -89,28 +89,28 @@ def test_a_leader_of_3_7_or_later_asks_for_no_more_replicas_than_there_are():
     for version in ("3.7.0", "3.9.1", "4.3.1"):
         assert refused(version=version, minIsr=2) is None
         assert refused(SHOWN, *told("2"), version=version, minIsr=2) is None
-        assert refused(version=version, replicas=(1, 2), isr=[1], minIsr=3) == "1 in sync and needs 2"
+        assert refused(version=version, replicas=(1, 2), isr=[1], minIsr=3) == "1 in sync (required: 2)"
     for version in ("3.6.2", "3.6", "2.8.1"):
-        assert refused(version=version, minIsr=2) == "1 in sync and needs 2"
-    assert refused(SHOWN, *told("2"), version="3.6.2", minIsr=2) == "1 in sync and needs 2"
-    assert refused(version="3.6.2", replicas=(1, 2), isr=[1], minIsr=3) == "1 in sync and needs 3"
+        assert refused(version=version, minIsr=2) == "1 in sync (required: 2)"
+    assert refused(SHOWN, *told("2"), version="3.6.2", minIsr=2) == "1 in sync (required: 2)"
+    assert refused(version="3.6.2", replicas=(1, 2), isr=[1], minIsr=3) == "1 in sync (required: 3)"
 
 
 def test_of_a_version_that_is_not_known_only_what_every_version_refuses_is_named():
     for version in (None, "7.5.0-ccs", "3"):
         assert refused(version=version, minIsr=2) is None
-        assert refused(version=version, replicas=(1, 2), isr=[1], minIsr=2) == "1 in sync and needs 2"
+        assert refused(version=version, replicas=(1, 2), isr=[1], minIsr=2) == "1 in sync (required: 2)"
 
 
 def test_it_is_the_leaders_own_minimum_that_refuses():
     """Broker 1 leads. What the others have counts once they lead."""
     short = {"replicas": (1, 2, 3), "isr": [1]}
-    assert refused(SHOWN, *told("2", "1", "1"), minIsr=2, **short) == "1 in sync and needs 2"
+    assert refused(SHOWN, *told("2", "1", "1"), minIsr=2, **short) == "1 in sync (required: 2)"
     assert refused(SHOWN, *told("1", "2", "2"), minIsr=2, **short) is None
-    assert refused(SHOWN, *told("2"), minIsr=None, **short) == "1 in sync and needs 2", "the others do not answer"
+    assert refused(SHOWN, *told("2"), minIsr=None, **short) == "1 in sync (required: 2)", "the others do not answer"
     assert refused(SHOWN, *told("2")[1:], ("BROKER", "2", MIN_ISR, "2", False), minIsr=2, **short) is None, "unknown"
-    assert refused(("TOPIC", "orders", MIN_ISR, "2", True), minIsr=2, **short) == "1 in sync and needs 2"
-    assert refused(("TOPIC", "other", MIN_ISR, "2", False), minIsr=2, **short) == "1 in sync and needs 2", "as given"
+    assert refused(("TOPIC", "orders", MIN_ISR, "2", True), minIsr=2, **short) == "1 in sync (required: 2)"
+    assert refused(("TOPIC", "other", MIN_ISR, "2", False), minIsr=2, **short) == "1 in sync (required: 2)", "as given"
     assert refused(SHOWN, *told("2"), minIsr=2, **short, leader=None) is None
 
 
@@ -130,7 +130,7 @@ def _away(**changes):
 def test_a_broker_that_came_back_leading_nothing():
     finding = found(worlds.healthy(rows=_away()))["LeadersImbalanced"]
     assert finding.affected == ("broker-1",)
-    assert "broker 1 leads 0 of the 4 partitions" in finding.evidence[0]
+    assert "broker 1 leads 0 of 4 partitions" in finding.evidence[0]
     before = worlds.healthy(rows=_away(), at=worlds.later(-60))
     assert found(worlds.healthy(rows=_away()), previous=before)["LeadersImbalanced"].firing()
 
@@ -139,7 +139,7 @@ def test_what_kafkas_own_rebalancing_does_is_said_where_it_is_on():
     name = "auto.leader.rebalance.enable"
     on = worlds.configs(("BROKER", "1", name, "true", False), ("BROKER", "2", name, "false", False))
     told = found(worlds.healthy(rows=_away(), configs=on))["LeadersImbalanced"].evidence[2]
-    assert told.startswith(f"{name} is on (broker 1):")
+    assert told.startswith(f"{name} is on (broker 1).")
     assert "set it to false on every broker and KRaft controller" in told
     off = worlds.configs(("BROKER", "1", name, "false", False))
     assert not any(name in e for e in found(worlds.healthy(rows=_away(), configs=off))["LeadersImbalanced"].evidence)
@@ -243,7 +243,7 @@ def test_a_reassignment_that_kraft_never_ends_is_named():
         worlds.partition("orders", 1, (1, 2, 3), isr=[1], adding=[2], removing=[1]),
     ]
     evidence = found(worlds.healthy(rows=rows))["ForeignReassignment"].evidence
-    assert [text for text in evidence if text.startswith("orders-0: a broker is to be added and to be removed at once")]
+    assert [text for text in evidence if text.startswith("orders-0: one broker is both being added and being removed")]
     assert not [text for text in evidence if "orders-1:" in text]
 
 

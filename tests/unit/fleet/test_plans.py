@@ -144,14 +144,14 @@ def test_partitions_with_a_replica_on_a_dead_broker_stay_and_are_counted(asked, 
     history(tmp_path / "h", replace(shot, brokers=dead))
     row = asked("plan", "--balance", "replicas")["payments"]
     assert (row["state"], row["changed"], row["leftOut"]) == ("planned", 6, 3)
-    assert row["reason"] == "3 partitions have a replica on a dead broker and stay as they are"
+    assert row["reason"] == "3 partitions with a replica on a dead broker left unchanged"
 
 
 def test_partitions_on_their_way_are_waited_for(asked, tmp_path):
     rows = topic("orders", 9, 9, replicas=one)
     rows[0] |= {"adding": [2], "replicas": [1, 2]}
     history(tmp_path / "h", cluster("payments", 9, rows=rows))
-    assert "1 partitions are being reassigned" in asked("plan", code=1)["payments"]["reason"]
+    assert "1 partition being reassigned" in asked("plan", code=1)["payments"]["reason"]
 
 
 def test_a_snapshot_that_lost_rows_is_not_planned(asked, tmp_path):

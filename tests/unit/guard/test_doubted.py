@@ -54,7 +54,7 @@ def test_nobody_in_doubt_receives_anything_whatever_the_partition():
 
 def test_no_restart_leaves_a_partition_to_somebody_in_doubt():
     """Broker 2 is next for what broker 1 leads."""
-    told = "broker 2 would lead orders-0 then, and its view may be stale: accounts of calm-0 differ: leader"
+    told = "broker 2 would then lead orders-0, but its view may be stale: accounts of calm-0 differ: leader"
     only(told_by(3, 4), "ViewsAgree", Verdict.UNKNOWN, told, 1)
     assert judged(told_by(2, 3), 1).verdict is Verdict.ALLOW
 

@@ -52,30 +52,30 @@ def test_a_failed_directory_elsewhere_stands_against_nobody_whose_partitions_kee
         found = judged(snapshot, broker)
         assert found.verdict is Verdict.ALLOW, found.refusals
         told = next(r.message for r in found.reasons if r.guard == "NoOtherBrokerDisturbed")
-        assert "but for 1 replicas on a failed log directory of broker 1" in told
+        assert "except 1 replica on a failed log directory of broker 1" in told
 
 
 def test_the_replicas_that_are_gone_with_it_count_as_gone():
     snapshot = with_failed(1, ("orders", 0))
     for broker in (2, 3):
-        only(snapshot, "IsrStaysAboveMin", Verdict.DENY, "orders-0 would have 1 in sync and needs 2", broker)
+        only(snapshot, "IsrStaysAboveMin", Verdict.DENY, "orders-0 would have 1 in sync (required: 2)", broker)
 
 
 def test_only_what_lies_on_the_failed_directory_is_excused():
     """Out of the ISR for another reason: that broker is catching up, and waited for."""
     rows = [*worlds.ROWS, worlds.partition("spare", 0, (1, 2, 3), isr=[2, 3], leader=2, minIsr=1)]
     snapshot = with_failed(1, ("orders", 0), rows=[{**r, "minIsr": 1} for r in rows])
-    only(snapshot, "NoOtherBrokerDisturbed", Verdict.WAIT, "out of the ISR: broker 1 (1 partitions)", 3)
+    only(snapshot, "NoOtherBrokerDisturbed", Verdict.WAIT, "out of the ISR: broker 1 (1 partition)", 3)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"directories": (GOOD, Directory("/data/1"))}, "broker 1 (1 partitions)"),
-        ({"directories": (GOOD, Directory("/data/1", "UNKNOWN_SERVER_ERROR"))}, "broker 1 (1 partitions)"),
+        ({"directories": (GOOD, Directory("/data/1"))}, "broker 1 (1 partition)"),
+        ({"directories": (GOOD, Directory("/data/1", "UNKNOWN_SERVER_ERROR"))}, "broker 1 (1 partition)"),
         ({"offline_replicas": None}, "which replicas are on its failed log directory is not known"),
-        ({"offline_replicas": ()}, "broker 1 (1 partitions)"),
-        ({"directories": None}, "broker 1 (1 partitions)"),
+        ({"offline_replicas": ()}, "broker 1 (1 partition)"),
+        ({"directories": None}, "broker 1 (1 partition)"),
     ],
 )
 def test_what_is_not_known_to_be_on_a_failed_directory_is_waited_for(change, words):
@@ -96,7 +96,7 @@ def test_two_failed_directories_of_two_brokers():
     snapshot = with_failed(2, ("orders", 0), rows=snapshot.partitions.to_pylist())
     first = replace(worlds.broker(1), directories=(GOOD, FAILED), offline_replicas=(TopicPartition("orders", 0),))
     snapshot = replace(snapshot, brokers=(first, *snapshot.brokers[1:]))
-    only(snapshot, "IsrStaysAboveMin", Verdict.DENY, "orders-0 would have 0 in sync and needs 1", 3)
+    only(snapshot, "IsrStaysAboveMin", Verdict.DENY, "orders-0 would have 0 in sync (required: 1)", 3)
 
 
 # The target's own
@@ -146,7 +146,7 @@ def test_a_registered_broker_that_does_not_answer_may_hold_what_nobody_else_has(
     found = judged(snapshot, 2)
     assert (found.verdict is Verdict.ALLOW) == permitted, found.refusals
     if not permitted:
-        words = "is registered and does not answer, so which records only it holds is not known"
+        words = "is registered but does not answer, so which records only it holds is not known"
         only(snapshot, "TargetMayBeTouched", Verdict.UNKNOWN, words, 2)
 
 
@@ -195,10 +195,10 @@ ORDERS = TopicPartition("orders", 0)
 @pytest.mark.parametrize(
     ("unread", "group", "verdict", "words"),
     [
-        ({}, "gone", Verdict.DENY, "no group gone has committed offsets"),
+        ({}, "gone", Verdict.DENY, "group gone does not exist or has no committed offsets"),
         ({Element("groups", "BROKER", "2"): "no answer"}, "gone", Verdict.UNKNOWN, "broker 2 did not list its groups"),
         ({Element("groups", "GROUP", "gone"): "no answer"}, "gone", Verdict.UNKNOWN, "no answer"),
-        ({Element("groups", "GROUP", "other"): "no answer"}, "gone", Verdict.DENY, "no group gone"),
+        ({Element("groups", "GROUP", "other"): "no answer"}, "gone", Verdict.DENY, "group gone does not exist"),
         ({Element("groups", "BROKER", "2"): "no answer"}, "billing", Verdict.ALLOW, "has no members"),
     ],
 )

@@ -85,7 +85,7 @@ def test_of_equals_the_one_that_has_begun_goes_first_then_the_older_one(severity
     old, young = run("a", severity=severity), run("b", severity=severity)
     assert goes_first(old, [young]).verdict is Verdict.ALLOW
     told = goes_first(young, [old])
-    assert (told.remediation, told.message) == ("a", "a is approved too and starts first; one at a time")
+    assert (told.remediation, told.message) == ("a", "a is also approved and starts first; one at a time")
     young = replace(young, phase=Phase.BLOCKED)
     assert goes_first(young, [old]).verdict is Verdict.ALLOW
     assert goes_first(old, [young]).message == "b is acting on this cluster; one at a time"

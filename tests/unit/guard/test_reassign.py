@@ -144,7 +144,7 @@ def test_drift_is_denied_and_named(replicas):
 
 def test_a_partition_that_is_gone_a_move_that_takes_away_and_one_given_twice():
     gone = judged(worlds.healthy(rows=BEFORE[:1]))
-    assert "orders-1 is gone" in gone.refusals[0].message
+    assert "orders-1 no longer exists" in gone.refusals[0].message
     for after in ((2, 3), (1, 1, 2)):
         assert refusals(worlds.healthy(rows=BEFORE), moves=(("orders", 0, (1,), after),)) == {
             "PreconditionsHold": Verdict.DENY

@@ -57,7 +57,7 @@ def test_a_needed_source_that_was_not_read(name):
 
 def test_a_source_without_a_time_and_a_snapshot_without_sources():
     timeless = (Source("kafka", None, SourceState.KNOWN), *worlds.sources()[1:])
-    only(worlds.healthy(sources=timeless), "SourcesFresh", Verdict.UNKNOWN, "does not say when")
+    only(worlds.healthy(sources=timeless), "SourcesFresh", Verdict.UNKNOWN, "has no time of reading")
     only(worlds.healthy(sources=()), "SourcesFresh", Verdict.UNKNOWN, "no source")
 
 

@@ -30,7 +30,7 @@ def test_another_broker_is_disturbed(change, verdict):
 
 def test_another_broker_out_of_an_isr_that_the_target_is_not_in():
     rows = [*worlds.ROWS, worlds.partition("elsewhere", 0, (1, 3), isr=[1], minIsr=1)]
-    only(worlds.healthy(rows=rows), "NoOtherBrokerDisturbed", Verdict.WAIT, "broker 3 (1 partitions)")
+    only(worlds.healthy(rows=rows), "NoOtherBrokerDisturbed", Verdict.WAIT, "broker 3 (1 partition)")
 
 
 def test_a_replica_on_a_broker_nobody_knows():
@@ -48,7 +48,7 @@ def test_the_target_may_be_out_of_its_isrs():
 def test_the_target_is_a_broker_and_not_recovering():
     assert refusals(worlds.healthy(), broker=9)["TargetMayBeTouched"][0] is Verdict.DENY
     snapshot = worlds.healthy(brokers=worlds.brokers(b2={"recovering": True}))
-    only(snapshot, "TargetMayBeTouched", Verdict.WAIT, "begin that again")
+    only(snapshot, "TargetMayBeTouched", Verdict.WAIT, "begin the recovery again")
     snapshot = worlds.healthy(brokers=worlds.brokers(b2={"recovering": None}))
     only(snapshot, "TargetMayBeTouched", Verdict.UNKNOWN, "not known")
     snapshot = worlds.healthy(brokers=(*worlds.brokers(), worlds.broker(2)))
@@ -100,7 +100,7 @@ def test_a_cordon_that_is_the_cause():
 
 
 def test_somebody_elses_rollout_is_waited_for():
-    rollout = Rollout("StatefulSet", "kafka", "1 of 3 Pods have the revision b")
+    rollout = Rollout("StatefulSet", "kafka", "1 of 3 Pods at revision b")
     only(worlds.healthy(rollouts=(rollout,)), "NoForeignRollout", Verdict.WAIT, "StatefulSet kafka is being rolled out")
 
 
@@ -110,7 +110,7 @@ def test_a_restart_that_somebody_else_asked_strimzi_for_is_waited_for_and_not_on
         replace(b, pod=replace(b.pod, restart_asked=True)) if b.id == 2 and b.pod else b for b in world.brokers or ()
     )
     world = replace(world, brokers=asked)
-    only(world, "NoForeignRollout", Verdict.WAIT, "somebody else has asked Strimzi to restart Pod")
+    only(world, "NoForeignRollout", Verdict.WAIT, "so Strimzi will restart it")
     own = next(b.pod.uid for b in asked if b.id == 2 and b.pod)
     assert "NoForeignRollout" not in refusals(world, asked_for=frozenset({own}))
 
@@ -128,7 +128,7 @@ def test_a_snapshot_of_another_writer_that_does_not_speak_of_rollouts():
     reasons = judged(worlds.healthy(rollouts=None, sources=silent))
     assert reasons.verdict is Verdict.ALLOW
     told = next(r.message for r in reasons.reasons if r.guard == "NoForeignRollout")
-    assert "does not speak of rollouts" in told
+    assert "its writer must check for rollouts" in told
 
 
 def test_a_pod_not_known():
@@ -142,4 +142,6 @@ def test_outside_kubernetes_is_a_statement_that_must_be_true():
     snapshot = worlds.healthy(brokers=podless, sources=no_kubernetes)
     assert judged(snapshot).verdict is Verdict.UNKNOWN
     assert judged(snapshot, outside_kubernetes=True).verdict is Verdict.ALLOW
-    only(worlds.healthy(), "PodsReadyNodeSchedulable", Verdict.DENY, "told of Pods", outside_kubernetes=True)
+    only(
+        worlds.healthy(), "PodsReadyNodeSchedulable", Verdict.DENY, "but the snapshot has Pods", outside_kubernetes=True
+    )

@@ -37,7 +37,7 @@ def test_a_controller_that_is_no_broker_holds_nothing_and_is_judged_by_the_quoru
 def test_the_active_controller_waits_for_the_other_controllers_and_not_for_the_brokers():
     waits = judged(with_controllers(leader=10), 10, remaining=frozenset({12, 1, 2})).refusals
     assert [(r.guard, r.message) for r in waits] == [
-        ("ControllerLast", "broker 10 is the active controller; brokers 12 come first")
+        ("ControllerLast", "broker 10 is the active controller and restarts last, after 12")
     ]
     assert judged(with_controllers(leader=10), 10, remaining=frozenset({1, 2})).verdict is Verdict.ALLOW
 

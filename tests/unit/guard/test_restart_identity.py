@@ -21,7 +21,7 @@ def answering(**answers):
 
 def test_a_pod_that_runs_another_broker_is_refused_with_both_names():
     crossed = worlds.healthy(brokers=answering(b2=3, b3=2))
-    words = "Pod kafka-2 is broker 2 by its name or label, and at its own address 10.0.0.2 broker 3 answers"
+    words = "Pod kafka-2 is broker 2 by its name or label, but broker 3 answers at its own address 10.0.0.2"
     only(crossed, GUARD, Verdict.DENY, words)
     only(crossed, GUARD, Verdict.DENY, "Pod kafka-3 is broker 3", broker=3)
     assert judged(crossed, 1).verdict is Verdict.ALLOW, "it is the others that are crossed"
@@ -39,7 +39,7 @@ def test_a_pod_that_has_not_answered_is_unknown_by_both_accounts_and_with_a_way_
     )
     snapshot = worlds.healthy(brokers=worlds.brokers(b2={"pod": pod}), sources=told)
     only(snapshot, GUARD, Verdict.UNKNOWN, "Pod kafka-2 is broker 2 by its name or label alone")
-    only(snapshot, GUARD, Verdict.UNKNOWN, "nothing has answered as broker 2 at its own address 10.0.0.2")
+    only(snapshot, GUARD, Verdict.UNKNOWN, "no broker 2 has answered at its own address 10.0.0.2")
     only(snapshot, GUARD, Verdict.UNKNOWN, "no answer in time")
     only(snapshot, GUARD, Verdict.UNKNOWN, "kubectl delete pod kafka-2")
     assert judged(snapshot, 1).verdict is Verdict.ALLOW, "another Pod's silence is no reason"
@@ -84,7 +84,7 @@ def test_controllers_that_cannot_be_asked_may_go_if_the_quorum_spares_whichever_
     judgement = judged(with_controllers(**NOBODY), 10)
     assert judgement.verdict is Verdict.ALLOW, judgement.refusals
     words = next(r.message for r in judgement.reasons if r.guard == GUARD)
-    assert "without any one of controllers 10, 11, 12" in words
+    assert "without any single one of controllers 10, 11, 12" in words
 
 
 def test_a_controller_that_cannot_be_asked_stays_if_it_might_be_one_that_the_quorum_needs():

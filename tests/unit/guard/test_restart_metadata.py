@@ -67,7 +67,7 @@ def test_the_isr_would_fall_below():
     rows = [worlds.partition("orders", 0, (1, 2, 3), isr=[1, 2])]
     found = refusals(worlds.healthy(rows=rows))
     assert found["IsrStaysAboveMin"][0] is Verdict.DENY
-    assert "orders-0 would have 1 in sync and needs 2" in found["IsrStaysAboveMin"][1]
+    assert "orders-0 would have 1 in sync (required: 2)" in found["IsrStaysAboveMin"][1]
 
 
 def test_internal_topics_count():
@@ -144,7 +144,7 @@ def test_the_ensemble(serving, leader, verdict):
 
 
 def test_the_active_controller_comes_last():
-    only(worlds.healthy(), "ControllerLast", Verdict.WAIT, "brokers 2, 3 come first", 1, remaining=frozenset({2, 3}))
+    only(worlds.healthy(), "ControllerLast", Verdict.WAIT, "restarts last, after 2, 3", 1, remaining=frozenset({2, 3}))
     assert judged(worlds.healthy(), broker=1, remaining=frozenset({1})).verdict is Verdict.ALLOW
     assert judged(worlds.healthy(), broker=2, remaining=frozenset({1, 3})).verdict is Verdict.ALLOW
 

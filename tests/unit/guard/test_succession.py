@@ -31,7 +31,7 @@ def two_stale(*orders, mode=Mode.KRAFT, controller=1):
 @pytest.mark.parametrize("mode", [Mode.KRAFT, Mode.ZOOKEEPER])
 def test_the_one_whose_successor_is_stale_too_has_to_wait(mode):
     snapshot = two_stale((2, 3, 4), mode=mode)
-    told = "broker 3 would lead orders-0 then, and not serve: its view is stale"
+    told = "broker 3 would then lead orders-0 without serving: its view is stale"
     only(snapshot, "ViewsAgree", Verdict.DENY, told, 2, cures=frozenset({2, 3}))
 
 
@@ -62,7 +62,7 @@ def of_version(snapshot, version):
 @pytest.mark.parametrize(("mode", "version"), [(Mode.ZOOKEEPER, "3.9.1"), (Mode.KRAFT, "3.5.2"), (Mode.KRAFT, "7.5-x")])
 def test_what_a_stale_broker_leads_must_not_get_another_epoch(mode, version):
     """Broker 2 follows there, and leaves the ISR by its end."""
-    told = "broker 3 would lead orders-0 then, and not serve: its view is stale"
+    told = "broker 3 would then lead orders-0 without serving: its view is stale"
     led_by_3 = of_version(two_stale((3, 4, 2), mode=mode), version)
     only(led_by_3, "ViewsAgree", Verdict.DENY, told, 2, cures=frozenset({2, 3}))
     assert judged(led_by_3, 3, cures=frozenset({2, 3})).verdict is Verdict.ALLOW
@@ -84,14 +84,14 @@ def test_a_stale_active_controller_goes_before_brokers_that_may_not_go_before_it
     assert next_broker(snapshot, worlds.IDS, {1}) == 1
     assert judged(snapshot, 1, remaining=frozenset({2, 3}), cures=frozenset({1})).verdict is Verdict.ALLOW
     assert "ViewsAgree" in refusals(snapshot, 2, remaining=frozenset({1, 3}), cures=frozenset({1}))
-    assert "it goes first" in why(snapshot, 1)
+    assert "it restarts first" in why(snapshot, 1)
 
 
 def test_it_waits_for_others_that_are_stale():
     snapshot = stale_controller()
     found = refusals(snapshot, 1, remaining=frozenset({2, 3}), cures=frozenset({1, 2}))
     assert found["ControllerLast"][0] is Verdict.WAIT
-    assert "brokers 2 come first" in found["ControllerLast"][1]
+    assert "restarts last, after 2" in found["ControllerLast"][1]
 
 
 def test_a_healthy_active_controller_is_last():

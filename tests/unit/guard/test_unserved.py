@@ -56,7 +56,7 @@ def test_a_broker_that_may_have_taken_records_is_judged_as_any_other(told):
 
 def test_the_only_replica_in_sync_stays():
     found = refusals(elected(isr=(2,)), 2, **CURE)
-    assert "orders-0 would have 0 in sync and needs 2" in found["IsrStaysAboveMin"][1]
+    assert "orders-0 would have 0 in sync (required: 2)" in found["IsrStaysAboveMin"][1]
 
 
 def test_who_leads_next_has_to_be_fit():
@@ -68,12 +68,12 @@ def test_who_leads_next_has_to_be_fit():
     )
     brokers = tuple(worlds.broker(n) for n in (1, 2, 3, 4, 5))
     found = refusals(elected(rows=rows, views=views, brokers=brokers), 2, cures=frozenset({2, 3}))
-    assert "orders-0 would have 1 in sync and needs 2" in found["IsrStaysAboveMin"][1]
+    assert "orders-0 would have 1 in sync (required: 2)" in found["IsrStaysAboveMin"][1]
 
 
 def test_a_topic_without_a_replica_to_spare_is_refused_all_the_same():
     found = elected(replicas=(1, 2), isr=(2, 1))
-    only(found, "IsrStaysAboveMin", Verdict.DENY, "topics with no replica to spare: orders", 2, **CURE)
+    only(found, "IsrStaysAboveMin", Verdict.DENY, "topics without a spare replica: orders", 2, **CURE)
 
 
 def test_followers_elsewhere_are_waited_for():
@@ -83,7 +83,7 @@ def test_followers_elsewhere_are_waited_for():
         worlds.partition("orders", 2, (3, 1, 2), isr=[3, 2]),
     ]
     found = refusals(elected(rows=rows), 2, **CURE)
-    assert "broker 1 (1 partitions)" in found["NoOtherBrokerDisturbed"][1]
+    assert "broker 1 (1 partition)" in found["NoOtherBrokerDisturbed"][1]
 
 
 def test_what_its_leader_serves_is_no_such_partition():
@@ -129,7 +129,7 @@ def test_what_comes_back_is_not_kept_from_the_isr_by_itself_where_a_stale_broker
     rows = [worlds.partition("orders", 0, (2, 1, 3), leader=2, isr=[2, 3], logEnd=None), *worlds.ROWS[1:]]
     snapshot = elected(rows=rows)
     assert not_back(snapshot, 1, frozenset({2})) is None
-    assert not_back(snapshot, 1, frozenset()) == "not in the ISR of 1 partitions yet: orders-0"
+    assert not_back(snapshot, 1, frozenset()) == "not in the ISR of 1 partition yet: orders-0"
 
 
 def test_nor_does_what_another_stale_broker_would_inherit():
@@ -159,12 +159,12 @@ def test_a_partition_below_its_minimum_loses_nothing_by_the_restart_of_who_canno
     """Nor does the one wait for the other, which is to be restarted as well."""
     assert judged(two_cut_off(), 2, **BOTH).verdict is Verdict.ALLOW
     found = refusals(two_cut_off(), 2, cures=frozenset({2}))
-    assert "broker 3 (1 partitions)" in found["NoOtherBrokerDisturbed"][1]
+    assert "broker 3 (1 partition)" in found["NoOtherBrokerDisturbed"][1]
     assert "IsrStaysAboveMin" in refusals(two_cut_off(), 2)
 
 
 def test_it_loses_one_that_is_in_sync_and_the_last_one_that_has_the_log():
-    told = "without broker 2, orders-0 would have 1 in sync and needs 2"
+    told = "without broker 2, orders-0 would have 1 in sync (required: 2)"
     only(two_cut_off((2, 4)), "IsrStaysAboveMin", Verdict.DENY, told, 2, **BOTH)
-    told = "without broker 2, orders-0 would have 0 in sync and needs 2"
+    told = "without broker 2, orders-0 would have 0 in sync (required: 2)"
     assert told in refusals(two_cut_off(()), 2, **BOTH)["IsrStaysAboveMin"][1]

@@ -139,7 +139,7 @@ def test_the_log_end_of_one_partition_with_an_error(kafka):
 
     snapshot = seen(Watched(kafka, {"log_bounds": bounds}))
     assert {tp: row.log_end for tp, row in rows(snapshot).items()} == {ORDERS[0]: None, ORDERS[1]: 21, GONE: 21}
-    assert "1 partitions with an error: orders-0: KafkaStorageError" in (source(snapshot, "log-ends") or "")
+    assert "1 partition with an error: orders-0: KafkaStorageError" in (source(snapshot, "log-ends") or "")
 
 
 # Directories that fail one by one

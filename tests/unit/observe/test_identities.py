@@ -142,7 +142,7 @@ def test_an_answer_counts_only_if_the_pod_has_its_address_before_and_after(clust
     cluster.between = {1: after}
     snapshot = cluster.look()
     assert "u1" not in cluster.known.answered
-    assert "got another address than 10.0.0.1" in why(snapshot)
+    assert "lost its address 10.0.0.1" in why(snapshot)
     assert snapshot.broker(0).pod.answers_as == 0  # type: ignore[union-attr]
 
 

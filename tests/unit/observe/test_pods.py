@@ -259,7 +259,7 @@ def test_a_node_that_is_gone_and_one_that_tells_nothing(api):
     put(api, "kafka-1", node="n1")
     found = broker_pods(api, "ns", brokers())
     assert (found[0].cordoned, found[0].node_ready) == (None, False)
-    assert found[0].maintenance == ("node n9 does not exist any more",)
+    assert found[0].maintenance == ("node n9 no longer exists",)
     assert found[1].node_ready is None
 
 

@@ -40,10 +40,18 @@ def rule(verb: str, resource: str, *names: str):
         ("StrimziPodSet", EVICT, "set restart to StrimziAnnotation"),
         ("KafkaCluster", EVICT, None),
         ("KafkaCluster", ANNOTATE, "belongs to KafkaCluster kafka, which does not act on Strimzi's annotation"),
-        (None, EVICT, "has no owner, so nothing would make it anew"),
+        (None, EVICT, "has no owner, so no controller would recreate it"),
         (None, ANNOTATE, "has no owner"),
-        ("ReplicaSet", EVICT, "belongs to ReplicaSet kafka of apps/v1. kafka-medic does not know how that replaces"),
-        ("KafkaNode", EVICT, "KafkaNode kafka of kafka.example.com/v1. kafka-medic does not know how that replaces"),
+        (
+            "ReplicaSet",
+            EVICT,
+            "belongs to ReplicaSet kafka of apps/v1. kafka-medic does not support how that owner replaces",
+        ),
+        (
+            "KafkaNode",
+            EVICT,
+            "KafkaNode kafka of kafka.example.com/v1. kafka-medic does not support how that owner replaces",
+        ),
     ],
 )
 def test_the_owner_has_to_act_on_what_is_done(owner, method, says):

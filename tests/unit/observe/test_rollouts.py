@@ -69,7 +69,7 @@ def test_a_pod_that_is_only_going_or_missing_is_no_rollout(api):
 def test_pods_of_two_revisions(api):
     pods(api, "a", "b", "a")
     stateful_set(api, {"updateRevision": "b"})
-    assert reason(api) == "1 of 3 Pods have the revision b"
+    assert reason(api) == "1 of 3 Pods at revision b"
 
 
 def test_a_revision_that_no_pod_shows_yet_or_any_more(api):
@@ -83,7 +83,7 @@ def test_with_on_delete_the_current_revision_stays_behind_for_ever(api):
     stateful_set(api, {"updateRevision": "b"}, strategy="OnDelete")
     assert found(api) == ()
     pods(api, "b", "b", "a")
-    assert reason(api) == "2 of 3 Pods have the revision b"
+    assert reason(api) == "2 of 3 Pods at revision b"
 
 
 def test_pods_before_the_partition_keep_their_revision(api):
@@ -94,7 +94,7 @@ def test_pods_before_the_partition_keep_their_revision(api):
     held["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
     assert found(api) == ()
     held["updateStrategy"]["rollingUpdate"]["partition"] = 1
-    assert reason(api) == "1 of 2 Pods have the revision b"
+    assert reason(api) == "1 of 2 Pods at revision b"
     held["ordinals"] = {"start": 1}
     assert found(api) == ()
 
@@ -113,7 +113,7 @@ def test_scaling(api):
 
 def test_an_owner_that_is_gone(api):
     pods(api, "a")
-    assert reason(api) == "it does not exist any more"
+    assert reason(api) == "it no longer exists"
 
 
 OWNER = ("core.strimzi.io/v1beta2", "StrimziPodSet")
@@ -141,7 +141,7 @@ def test_strimzi_rolls(api):
     strimzi(api, {"observedGeneration": 1, "pods": 2, "currentPods": 2})
     assert found(api) == ()
     strimzi(api, {"observedGeneration": 1, "pods": 2, "currentPods": 1})
-    assert reason(api) == "1 of 2 Pods have the latest revision"
+    assert reason(api) == "1 of 2 Pods at the latest revision"
     asked = {"strimzi.io/manual-rolling-update": "true"}
     strimzi(api, {"observedGeneration": 1, "pods": 2, "currentPods": 2}, annotations=asked)
     assert reason(api) == "kafka has the annotation strimzi.io/manual-rolling-update"
@@ -180,7 +180,7 @@ def test_a_new_key_of_the_cluster_ca_which_changes_no_revision(api):
     api.touch(f"{STRIMZI}/kafka")["spec"] = {"pods": wanted}
     assert found(api) == (), "what users let Strimzi note on Pods is theirs"
     wanted[1]["metadata"]["annotations"][key] = "1"
-    assert reason(api) == "1 of 2 Pods are to have another certificate or configuration"
+    assert reason(api) == "1 of 2 Pods without the new certificate or configuration"
 
 
 def test_a_change_of_a_node_pool_which_the_kafka_resource_never_shows(api):
@@ -305,7 +305,7 @@ def test_a_kafka_of_confluents_that_somebody_has_blocked(api):
 def test_a_kafka_of_confluents_that_is_gone(api):
     confluent(api)
     (rollout,) = found(api)
-    assert (rollout.kind, rollout.reason) == ("Kafka", "it does not exist any more")
+    assert (rollout.kind, rollout.reason) == ("Kafka", "it no longer exists")
 
 
 LABELLED = Brokers.model_validate(BROKERS.model_dump() | {"id_from": "Label", "id_key": "brokerId"})
@@ -362,7 +362,7 @@ def test_pods_that_nobody_owns_are_rolled_by_nobody(api):
 
 def test_an_owner_of_another_kind_is_not_taken_for_one_at_rest(api):
     pods(api, None, owner=("kafka.example.com/v1", "KafkaNode"))
-    with pytest.raises(ReadFailed, match="belongs to KafkaNode kafka, whose rollouts cannot be told"):
+    with pytest.raises(ReadFailed, match="belongs to KafkaNode kafka, whose rollouts are not known"):
         found(api)
 
 

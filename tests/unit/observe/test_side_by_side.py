@@ -144,7 +144,7 @@ def test_what_only_a_hung_broker_could_tell_is_unknown_for_that_reason_and_the_r
     assert (hung.registered, hung.reachable) == (True, False)
     ends = {(row.topic, row.partition): (row.leader, row.log_end) for row in snapshot.rows()}
     assert ends == {("orders", 0): (1, 21), ("orders", 1): (2, None), ("orders", 2): (0, 21)}
-    assert error(snapshot, "log-ends") == f"1 partitions whose leader did not answer: broker 2: {TOLD}"
+    assert error(snapshot, "log-ends") == f"1 partition whose leader did not answer: broker 2: {TOLD}"
     assert error(snapshot, "log-dirs") == error(snapshot, "configs") == f"broker 2: {TOLD}"
     assert error(snapshot, "groups") == f"groups of broker 2: {TOLD}"
     assert snapshot.groups.to_pylist()[0]["group"] == "billing"
@@ -178,7 +178,7 @@ def test_leaders_that_hang_only_now_leave_their_own_log_ends_unknown():
     }
     found, told = read_bounds(kafka, led, {})
     assert set(found["partition"].to_pylist()) == {0, 2}
-    assert told == "1 partitions whose leader did not answer: broker 1: Unreachable: no answer"
+    assert told == "1 partition whose leader did not answer: broker 1: Unreachable: no answer"
     kafka.instead["log_bounds"] = lambda _: dict.fromkeys(range(3), refused)
     with pytest.raises(ReadFailed, match="no answer"):
         read_bounds(kafka, led, {})

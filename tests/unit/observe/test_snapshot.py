@@ -426,7 +426,7 @@ def test_rollouts_have_a_source_of_their_own(kafka):
     def refused():
         raise ReadFailed(FailureKind.UNREACHABLE, "Kubernetes: 403")
 
-    rollout = Rollout("StatefulSet", "kafka", "1 of 3 Pods have the revision b")
+    rollout = Rollout("StatefulSet", "kafka", "1 of 3 Pods at revision b")
     assert seen(kafka, rollouts=lambda: [rollout]).rollouts == (rollout,)
     assert seen(kafka, rollouts=lambda: []).rollouts == ()
     snapshot = seen(kafka, rollouts=refused)

@@ -149,7 +149,7 @@ OWN_CERTIFICATE = TLS | {"configuration": {"brokerCertChainAndKey": {"secretName
             "is not of Kafka my",
         ),
         (StrimziObjects(changed(kafka(PLAIN), "metadata.deletionTimestamp", "now")), {}, "is being deleted"),
-        (StrimziObjects(changed(kafka(PLAIN), "spec.zookeeper", {})), {}, "a ZooKeeper that Strimzi lets nobody else"),
+        (StrimziObjects(changed(kafka(PLAIN), "spec.zookeeper", {})), {}, "a ZooKeeper that only Strimzi may read"),
     ],
 )
 def test_what_cannot_be_told_is_not_guessed_and_the_way_out_is_said(found, strimzi, why):

@@ -279,9 +279,9 @@ def test_the_command_replaces_two_brokers_within_limits(call):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("--max-moves", "0"), "--max-moves 0: has to be at least 1"),
-        (("--max-bytes-per-broker", "-1"), "--max-bytes-per-broker -1: has to be at least 1"),
-        (("--exclude-broker", "4", "--only-gives", "4"), "--only-gives 4: is excluded as well; name it once"),
+        (("--max-moves", "0"), "--max-moves 0: must be at least 1"),
+        (("--max-bytes-per-broker", "-1"), "--max-bytes-per-broker -1: must be at least 1"),
+        (("--exclude-broker", "4", "--only-gives", "4"), "--only-gives 4: is also excluded; name it once"),
         (("--only-gives", "9"), "b.json: broker 9 is only to give, but it is not listed"),
     ],
 )

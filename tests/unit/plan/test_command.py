@@ -87,9 +87,9 @@ def test_where_spark_is_comes_from_the_line_or_else_from_the_environment(call, m
     [
         (("--partitions", "s3a://b/p", "--engine", "local"), "--partitions s3a://b/p: is for Spark alone"),
         (("--where", "a = 1", "--engine", "local"), "--where: is for Spark alone"),
-        (("--engine", "spark", "--plan-to", "elsewhere"), "--plan-to elsewhere: has to be an address"),
+        (("--engine", "spark", "--plan-to", "elsewhere"), "--plan-to elsewhere: must be an address"),
         (("--engine", "spark", "--plan-format", "orc"), "are for --plan-to"),
-        (("--engine", "spark", "--option", "a"), "--option a: has to be KEY=VALUE"),
+        (("--engine", "spark", "--option", "a"), "--option a: must be KEY=VALUE"),
     ],
 )
 def test_options_for_spark_that_cannot_be_used_are_named(call, options, reason):
@@ -169,7 +169,7 @@ def test_the_files_that_people_carry_out_reach_the_leaders_of_the_summary(call, 
     order = made / "preferred-order.json"
     code, text = verified(PARTITIONS, order)
     assert code == 4
-    assert "carry out reassignment.json first" in text
+    assert "first carry out reassignment.json" in text
     code, text = verified(first, order)
     assert code == 0
     assert "8 partitions get another order" in text

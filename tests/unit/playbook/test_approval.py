@@ -126,7 +126,7 @@ def test_one_person_who_may_approves():
         ({"remediationRef": {"name": "r", "uid": "older-uid"}}, True, NOW, "another Remediation of the same name"),
         ({"planDigest": ZERO}, True, NOW, "another plan"),
         ({}, False, NOW, "alice may not approve"),
-        ({}, None, NOW, "could not be asked"),
+        ({}, None, NOW, "could not be checked"),
         ({}, True, NOW + timedelta(hours=24), "after the plan's expiry"),
     ],
 )
@@ -207,7 +207,7 @@ def test_observe_never_and_auto_without_a_person_but_with_the_policies():
     assert judged(run, [], named).approved_by == AUTOMATIC
     unnamed = judged(run, [], {"mode": "Auto"})
     assert unnamed.reason.verdict is Verdict.WAIT
-    assert "p is no shipped playbook, and spec.remediation.playbooks does not name it" in unnamed.reason.message
+    assert "p is not a shipped playbook, and spec.remediation.playbooks does not list it" in unnamed.reason.message
     assert judged(run, [], {"mode": "Auto"}, installed=False).reason.verdict is Verdict.DENY
     assert judged(run, [word(run, decision="Reject")], {"mode": "Auto"}).reason.verdict is Verdict.DENY
     assert judged(run, [word(run)], {"playbooks": [{"name": "p", "mode": "Observe"}]}).reason.verdict is Verdict.DENY
@@ -229,7 +229,7 @@ def test_an_approval_from_before_the_policies_counts_for_nothing_also_under_way(
     for started in (False, True):
         answer = judged(run, [word(run, at=EARLIER)], started=started)
         assert answer.reason.verdict is Verdict.WAIT
-        assert "policies check what is created from 2026-01-01 10:00:00 UTC on" in answer.records[0].reason
+        assert "policies check objects created after 2026-01-01 10:00:00 UTC" in answer.records[0].reason
     assert judged(run, [word(run, at=EARLIER, decision="Reject")]).rejected_by == "alice"
 
 
@@ -240,7 +240,7 @@ def test_nobodys_word_counts_about_a_run_from_before_the_policies(policy):
     for started in (False, True):
         answer = judged(run, [word(run)], policy, started=started)
         assert answer.reason.verdict is Verdict.DENY
-        assert "so who asked for it is not proven; approve its plan anew, then delete it" in answer.reason.message
+        assert "so its requester is not proven; approve its plan again, then delete it" in answer.reason.message
 
 
 def test_expiry_bounds_the_start_and_not_a_run_under_way():
@@ -259,7 +259,7 @@ def test_a_plan_that_was_changed_after_its_digest_was_taken_is_nobodys():
     answer = judged(remediation(forged), [word(run)])
     assert answer.reason.verdict is Verdict.DENY
     assert answer.records == ()
-    assert "somebody else wrote it" in answer.reason.message
+    assert "another writer changed it" in answer.reason.message
     assert judged(remediation(forged), [], {"mode": "Auto"}).reason.verdict is Verdict.DENY
 
 
@@ -352,14 +352,14 @@ def test_a_request_by_a_service_account_is_not_another_persons(policy, needed):
         answer = judged(run, words[:count], {"approvals": policy})
         assert (answer.reason.verdict is Verdict.ALLOW) == (count >= needed)
     short = judged(run, words[: needed - 1], {"approvals": policy}).reason.message
-    assert ("because a ServiceAccount asked for it" in short) == (needed > policy.get("required", 1))
+    assert ("because a ServiceAccount requested the run" in short) == (needed > policy.get("required", 1))
 
 
 def test_a_listed_one_does_not_approve_its_own_request():
     run = sealed(requested_by=ROBOT)
     answer = judged(run, [word(run, ROBOT)], {"approvals": {"serviceAccounts": [ROBOT]}})
     assert answer.reason.verdict is not Verdict.ALLOW
-    assert "asked for this run" in answer.records[0].reason
+    assert "requested this run" in answer.records[0].reason
 
 
 @pytest.mark.parametrize("name", ["alice", "system:serviceaccount:ci", "system:serviceaccount:ci:robot:x", "ci:robot"])

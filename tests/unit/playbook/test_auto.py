@@ -79,12 +79,12 @@ def beyond(run, bounds=None, risk=Risk.LOW, now=NOW, started=False):
          run(offsets=[{"group": "g", "topic": "t", "partition": n, "before": 1, "after": 0} for n in (0, 1)]),
          {"maxPartitions": 1}, "2 partitions"),
         (run(), run(drains=[{"broker": 1, "topic": "t", "partitions": [0], "replicasBefore": [1, 2],
-                             "replicas": [2, 1]}]), {"maxPartitions": 0}, "1 partitions"),
+                             "replicas": [2, 1]}]), {"maxPartitions": 0}, "1 partition,"),
         (run(changes=[change(size=10)]), run(changes=[change(size=None)]), {}, "is not known"),
-        (run(), run(artifact={"uri": "file:///x", "sha256": "a" * 64}), {}, "not in the object"),
+        (run(), run(artifact={"uri": "file:///x", "sha256": "a" * 64}), {}, "not in the Remediation"),
         (run(), run(staticSettings=[{"name": "n", "before": "1", "after": "3", "brokers": [1]}]),
-         {}, "only a person can say that the brokers' configuration has been changed"),
-        (run(), run({"requestedBy": "anna"}), {}, "anna asked for it"),
+         {}, "only a person can confirm that the brokers' configuration was changed"),
+        (run(), run({"requestedBy": "anna"}), {}, "anna requested it"),
         (run(), run({"cause": {"findingId": "f", "findingType": "BrokerZombie"}}),
          {"findings": ["ReplicationFactorLow"]}, "BrokerZombie is not among auto.findings"),
     ],
@@ -100,7 +100,7 @@ def test_sizes_that_the_digest_does_not_stand_for_are_not_counted():
     assert now.status.plan.digest != other.status.plan.digest
     plan = now.status.plan.model_copy(update={"digest": ZERO})
     (told,) = beyond_auto(now, plan, cost_of(plan), AutoBounds(), Risk.LOW, NOW, started=False)
-    assert "does not stand for sizes" in told
+    assert "does not cover sizes" in told
     assert beyond_auto(now, plan, cost_of(plan), AutoBounds(), Risk.LOW, NOW, started=True) == (), (
         "what has begun is finished"
     )
@@ -129,7 +129,7 @@ def test_a_stale_broker_is_restarted_by_itself_only_where_its_records_are_saved(
     stale = {"broker": 1, "pod": "k", "podUid": "a", "stale": True}
     alone = run(restarts=[stale], steps=[{"name": "restart", "action": "RestartBrokers"}])
     (text,) = beyond(alone)
-    assert "no step saves the records that it alone holds" in text
+    assert "no step saves the records that only it holds" in text
     saved = [{"name": "save", "action": "RescueRecords"}, {"name": "restart", "action": "RestartBrokers"}]
     assert beyond(run(restarts=[stale], steps=saved)) == ()
     assert beyond(run(restarts=[{**stale, "stale": False}], steps=saved[1:])) == ()

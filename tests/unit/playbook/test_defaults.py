@@ -141,9 +141,9 @@ def test_a_topic_that_falls_back_on_the_minimum_and_could_not_spare_a_replica_le
     assert plan.part(SettingChanges).config_changes == ()
     assert plan.part(Restarts).restarts
     last = plan.summary.splitlines()[-1]
-    assert last.startswith("min.insync.replicas is left as it is: topics without a min.insync.replicas of their own")
+    assert last.startswith("min.insync.replicas stays unchanged: topics without their own min.insync.replicas")
     assert "scratch" in last
-    assert last.endswith("raise them first, or give them a value of their own")
+    assert last.endswith("first raise them, or set their own value")
     assert plan_of(seen(rows=THIN, own=("scratch",)), expectations=expectations).part(SettingChanges).config_changes
     low = GOOD | {MIN_ISR: 1}
     waits = refused(seen(rows=THIN, b1=low, b2=low, b3=low), expectations=expectations)
@@ -152,14 +152,16 @@ def test_a_topic_that_falls_back_on_the_minimum_and_could_not_spare_a_replica_le
 
 def test_topics_come_first():
     waits = refused(seen(rows=THIN))
-    assert "come first (raise-replication-factor): scratch; or expect less of them" in waits.message
+    assert (
+        "must be raised first (raise-replication-factor): scratch; or lower spec.expectations.topics" in waits.message
+    )
     being_raised = [*worlds.ROWS, worlds.partition("scratch", 0, (1, 2, 3), isr=[1], adding=[2, 3])]
-    assert "come first" in refused(seen(rows=being_raised)).message
+    assert "must be raised first" in refused(seen(rows=being_raised)).message
 
 
 def test_a_default_that_no_topic_could_be_created_with_is_not_set():
     expectations = {"replicationFactor": 4, "topics": [{"pattern": ".*", "exempt": True}]}
-    assert "nobody could create a topic any more" in refused(seen(), expectations=expectations).message
+    assert "no topic could be created with a default factor of 4" in refused(seen(), expectations=expectations).message
 
 
 def test_what_is_not_known_is_not_planned_for():
@@ -185,14 +187,14 @@ def test_a_broker_with_a_minimum_of_its_own_at_run_time_keeps_it():
     low = GOOD | {MIN_ISR: 1}
     told = {k: v for k, v in low.items() if k != MIN_ISR}
     waits = refused(seen(b1=low, b2=told, b3=low, more=[("BROKER", "2", MIN_ISR, "1", True)]))
-    assert "broker 2 has a min.insync.replicas of its own at run time" in waits.message
+    assert "broker 2 has its own min.insync.replicas at run time" in waits.message
 
 
 def test_controllers_that_are_no_brokers_are_named_since_nobody_can_read_theirs():
     quorum = Quorum(11, tuple(Voter(n, 0, 0) for n in (10, 11, 12)))
     plan = plan_of(seen(quorum=quorum))
     assert sorted(r.broker for r in plan.part(Restarts).restarts) == [1, 2, 3]
-    assert "controllers 10, 11, 12 are no brokers" in plan.summary
+    assert "controllers 10, 11, 12 are not brokers" in plan.summary
 
 
 @pytest.mark.parametrize(
@@ -248,14 +250,14 @@ def test_it_is_set_and_what_was_there_before_is_kept():
 def test_it_is_done_when_every_broker_has_taken_it_in():
     report = step(journal=(ENTRY,), everywhere="2", b1=GOOD, b2=GOOD)
     assert (report.state, report.observed) == (StepState.WAIT, ("set/set",))
-    assert "broker 3 has not taken it in yet" in report.message
+    assert "broker 3 has not applied it yet" in report.message
     assert step(journal=(ENTRY,), everywhere="2", b1=GOOD, b2=GOOD, b3=GOOD).state is StepState.REACHED
 
 
 def test_what_somebody_else_has_set_is_theirs():
     report = step(everywhere="3")
     assert report.state is StepState.DRIFTED
-    assert report.message == "min.insync.replicas of all brokers is 3 now; the plan saw none"
+    assert report.message == "min.insync.replicas of all brokers is 3 (planned from: none)"
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ def test_what_one_plan_does_not_hold_is_told_and_left_for_the_next(monkeypatch):
     plan = propose(PlanRequest(ASKED, CLUSTER, PLAYBOOK, worlds.healthy(rows=rows), worlds.NOW))
     assert isinstance(plan, Plan), plan
     assert plan.partitions == 10
-    assert "20 more stay until a further run with an approval of its own" in plan.summary
-    assert "do not let the Pod go before that" in plan.summary
+    assert "20 more need a further run with its own approval" in plan.summary
+    assert "keep the Pod until then" in plan.summary
 
 
 def test_nothing_is_moved_to_a_broker_whose_pod_is_anothers():

@@ -45,7 +45,7 @@ def test_more_topics_than_one_journal_entry_can_save_are_treated_in_several_runs
     world = started(kafka)
     first = world.until_phase("Succeeded")
     assert first.status.plan is not None
-    assert "more partitions follow in a later plan" in first.status.plan.summary
+    assert "more partitions in a later plan" in first.status.plan.summary
     assert 0 < len(first.status.journal[0].saved) <= 16
     assert throttles(world) == []
     world.until(lambda: len(world.runs()) == 2)
@@ -78,7 +78,7 @@ def test_a_topic_that_is_deleted_in_the_middle_does_not_keep_the_throttle_from_b
     world.until(lambda: any(p.adding for p in kafka.partitions.values()))
     kafka.delete("orders")
     run = world.until_phase("Superseded")
-    assert "orders-0 is gone" in run.status.message
+    assert "orders-0 no longer exists" in run.status.message
     assert {k: kafka.dynamic[k] for k in throttles(world)} == {("BROKER", "1", RATE): "777"}
 
 

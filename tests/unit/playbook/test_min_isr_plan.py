@@ -65,14 +65,14 @@ def test_it_names_each_topic_and_moves_nothing():
     assert (plan.part(ReplicaMoves).changes, plan.moves) == ((), 0)
     assert plan.digest == plan_digest(RUN, plan)
     assert "set min.insync.replicas on 2 topics: audit, orders" in plan.summary
-    assert "refused while fewer are in sync" in plan.summary
+    assert "refuses acks=all while fewer are in sync" in plan.summary
 
 
 def test_more_topics_than_a_journal_entry_holds_are_left_for_the_next_plan():
     plan = proposed([f"topic-{n:03}".ljust(249, "x") for n in range(MAX_TOPICS + 5)])
     assert isinstance(plan, Plan)
     assert len(plan.part(SettingChanges).config_changes) == MAX_TOPICS
-    assert "5 more topics follow in a later plan" in plan.summary
+    assert "5 more topics in a later plan" in plan.summary
 
 
 def test_nothing_to_do_is_not_the_same_as_not_known():
@@ -96,7 +96,7 @@ def test_a_topic_with_a_replica_out_of_sync_is_left_for_later_and_alone_it_is_wa
     plan = proposed(["orders", "audit"], {"isr": isr})
     assert isinstance(plan, Plan)
     assert [c.resource_name for c in plan.part(SettingChanges).config_changes] == ["audit"]
-    assert "left for a later plan, since a replica of theirs is not in sync: orders" in plan.summary
+    assert "left for a later plan, because a replica is not in sync: orders" in plan.summary
     refused = proposed(["orders"], {"isr": isr})
     assert isinstance(refused, Refusal)
     assert not refused.nothing_to_do

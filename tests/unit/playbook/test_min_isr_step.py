@@ -61,7 +61,7 @@ def test_a_topic_that_has_grown_is_drift_once_the_others_have_their_minimum():
 def test_a_minimum_of_a_topic_that_is_gone_is_drift_and_is_not_asked_for_over_and_over():
     report = floors(seen(DONE, changes=CHANGES[2:]))
     assert report.state is StepState.DRIFTED
-    assert "orders is gone" in report.message
+    assert "orders no longer exists" in report.message
 
 
 def test_a_minimum_that_cannot_be_read_is_unknown():

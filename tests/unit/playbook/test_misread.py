@@ -83,13 +83,15 @@ def test_in_the_second_look_that_says_so_it_has_not_read_it_and_a_person_is_told
     second = looked(world("1"), seen=1)
     assert (second.state, second.intent, second.void) == (StepState.WAIT, None, (f"{STEP}/restart-2",))
     assert second.stuck is not None
-    assert second.stuck.startswith(f"broker 2 came back with {FACTOR}=1: its configuration still says so. Change it")
+    assert second.stuck.startswith(
+        f"broker 2 came back with {FACTOR}=1: its configuration still has the old value. Change it"
+    )
 
 
 def test_what_it_has_read_and_nobody_told_is_neither():
     report = looked(world(None), seen=2)
     assert (report.state, report.streak, report.observed, report.void) == (StepState.WAIT, 0, (), ())
-    assert "settings that are not known" in report.message
+    assert "unknown settings" in report.message
     assert looked(world("nonsense"), seen=2).observed == ()
 
 
@@ -122,7 +124,7 @@ def test_that_one_is_asked_for_again_while_its_pod_is_there_and_never_twice():
 
 def test_restarted_by_hand_it_is_done_once_it_has_been_seen_so():
     away = looked(world("1", reachable=False), VOID)
-    assert "came back as it was, and is away again: it does not answer yet" in (away.stuck or "")
+    assert "came back with the old configuration, and is down again: it does not answer yet" in (away.stuck or "")
     assert looked(world("3"), VOID).streak == 1
     done = looked(world("3"), VOID, seen=2)
     assert done.observed == (f"{STEP}/restart-2",)

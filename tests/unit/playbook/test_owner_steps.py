@@ -78,7 +78,7 @@ def test_a_pause_is_set_once_and_waited_for_until_it_was_heard():
     assert pause(PAUSED, entry("p/pause")).state is StepState.REACHED
     taken_off = pause(SAYS, entry("p/pause"))
     assert taken_off.state is StepState.WAIT
-    assert "somebody has taken the pause off" in (taken_off.stuck or "")
+    assert "another client has resumed" in (taken_off.stuck or "")
 
 
 @pytest.mark.parametrize("owner", [None, replace(SAYS, uid="another"), replace(SAYS, topic="another")])
@@ -124,7 +124,7 @@ def test_only_what_is_still_as_the_plan_saw_it_is_edited():
 def test_an_edit_that_is_put_back_before_the_pause_is_off_is_for_a_person():
     report = given_back(PAUSED, entry("r/edit"))
     assert report.state is StepState.WAIT
-    assert "somebody has put KafkaTopic orders back" in (report.stuck or "")
+    assert "another client has reverted KafkaTopic orders" in (report.stuck or "")
 
 
 def test_one_that_a_person_had_paused_is_edited_and_stays_paused():
@@ -143,8 +143,7 @@ def test_what_a_person_has_to_do_in_the_end_is_told_one_after_the_other():
 def test_what_an_object_does_not_say_any_more_is_no_success():
     assert return_step.undone(plan(), seen(replace(SAYS, **EDITED))) is None
     assert (
-        return_step.undone(plan(), seen(replace(SAYS, factor=3)))
-        == "KafkaTopic orders says min.insync.replicas 1 again"
+        return_step.undone(plan(), seen(replace(SAYS, factor=3))) == "KafkaTopic orders has min.insync.replicas 1 again"
     )
 
 

@@ -110,12 +110,12 @@ def test_a_broker_that_is_not_fit(changes: dict[str, Any], verdict: Verdict, wor
         (None, Verdict.UNKNOWN, "did not report its own view"),
         (worlds.view(2, members=None), Verdict.UNKNOWN, "did not report its own view"),
         (worlds.view(2, told={("orders", 1): (1, 4)}), Verdict.DENY, "orders-1 leader 1 epoch 4"),
-        (worlds.view(2, members=(2,)), Verdict.DENY, "does not know broker 1, 3"),
+        (worlds.view(2, members=(2,)), Verdict.DENY, "lacks broker 1, 3"),
         (worlds.view(2, worlds.ROWS[1:]), Verdict.DENY, "orders-0 not reported"),
         (
             worlds.view(2, [{**r, "topicId": None} for r in worlds.ROWS]),
             Verdict.UNKNOWN,
-            "without their ids",
+            "without ids",
         ),
     ],
 )

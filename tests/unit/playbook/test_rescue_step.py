@@ -44,7 +44,7 @@ def test_a_second_copy_is_waited_for():
     """A topic with one replica would stand against every restart of its broker, in this very run too."""
     report = step((3,))
     assert (report.state, report.intent) == (StepState.WAIT, None)
-    assert report.message == "broker 2 alone is fit to hold the copies, and two are required"
+    assert report.message == "only broker 2 is fit to hold the copies (required: 2 brokers)"
 
 
 @pytest.mark.parametrize("cordoned", [(2,), (2, 3)])

@@ -57,7 +57,7 @@ def plan() -> Plan:
 def test_it_gives_way_and_nothing_is_restarted(plan):
     assert plan.part(Resignations).resignations == (Resignation(broker=1, epoch=7),)
     assert plan.part(Restarts).restarts == ()
-    assert "broker 1 gives way as controller (epoch 7)" in plan.summary
+    assert "broker 1 resigns as controller (epoch 7)" in plan.summary
     assert "orders-0" in plan.summary
     other = plan.with_parts(Resignations(resignations=(Resignation(broker=1, epoch=8),)))
     assert plan_digest(FOUND, other) != plan.digest, "what is approved is this controller and no later one"

@@ -99,7 +99,7 @@ def test_whatever_it_lacks_begins_the_count_anew_and_is_told(lacking, words):
     assert report.message == f"broker 2 was restarted: {words}"
     late = looked(restarted(**lacking), within=30.0)
     assert late.state is StepState.WAIT, "and it is never touched again"
-    assert late.stuck == f"broker 2 is not back 40 s after its restart was begun (limit 30s): {words}"
+    assert late.stuck == f"broker 2 is not back 40 s after the start of its restart (limit 30s): {words}"
 
 
 def canary(snapshot: Snapshot, *rows: tuple[int, int, str | None], error: str | None = None) -> Snapshot:
@@ -131,11 +131,11 @@ BEFORE, SINCE = "2026-01-31T11:59:30Z", "2026-01-31T11:59:50Z"
 @pytest.mark.parametrize(
     ("rows", "error", "words"),
     [
-        (((0, 0, SINCE), (1, 0, BEFORE)), None, "no record of the canary has gone through orders-1 since"),
-        (((0, 0, SINCE), (1, 0, None)), None, "no record of the canary has gone through orders-1 since"),
+        (((0, 0, SINCE), (1, 0, BEFORE)), None, "no canary record has succeeded on orders-1 since then"),
+        (((0, 0, SINCE), (1, 0, None)), None, "no canary record has succeeded on orders-1 since then"),
         (((0, 2, SINCE),), None, "the canary fails through orders-0: too late"),
-        ((), None, "the canary has not looked at any partition yet"),
-        ((), "stopped", "what the canary sees is not known: stopped"),
+        ((), None, "the canary has measured no partition yet"),
+        ((), "stopped", "the canary could not be read: stopped"),
     ],
 )
 def test_with_a_canary_a_record_has_to_go_through_since(rows, error, words):
@@ -154,7 +154,7 @@ def test_what_lies_on_a_failed_directory_is_not_waited_for_and_all_else_is():
     assert not_back(there, 2, frozenset()) is None
     for change in ({"offline_replicas": None}, {"offline_replicas": ()}, {"directories": failed[:1]}):
         sick = replace(there, brokers=worlds.brokers(b2={**gone, **change}))
-        assert not_back(sick, 2, frozenset()) == "not in the ISR of 1 partitions yet: orders-0"
+        assert not_back(sick, 2, frozenset()) == "not in the ISR of 1 partition yet: orders-0"
 
 
 def test_with_a_canary_that_went_through_since_it_is_back():
@@ -166,7 +166,7 @@ def test_with_a_canary_that_went_through_since_it_is_back():
     ("voter", "leader", "words"),
     [
         (Voter(2, 0, 0, worlds.pod(2, uid="uid-2b")), 1, None),
-        (Voter(2, 0, 0, worlds.pod(2, uid="uid-2b")), None, "the quorum has no leader that is known"),
+        (Voter(2, 0, 0, worlds.pod(2, uid="uid-2b")), None, "the quorum's leader is not known"),
         (Voter(2, 9, 60_000, worlds.pod(2, uid="uid-2b")), 1, "not caught up with the quorum's leader yet"),
         (Voter(2, None, None, worlds.pod(2, uid="uid-2b")), 1, "not caught up with the quorum's leader yet"),
         (Voter(2, 0, 0, worlds.pod(2, uid="uid-2b", ready=False)), 1, "Pod kafka-2 is not Ready yet"),
@@ -204,7 +204,7 @@ def test_records_that_the_plan_does_not_save_are_not_thrown_away():
     saved = Rescue(broker=2, topic="orders", partition=0, epoch=5, from_offset=10, to_offset=20)
     report = stale(DivergedLog("orders", 0, 5, 30, 10), DivergedLog("orders", 1, 5, 12, 10), rescues=(saved,))
     assert (report.state, report.intent) == (StepState.DRIFTED, None)
-    assert report.message == "only broker 2 holds records of orders-1 (epoch 5), and the plan does not save them"
+    assert report.message == "only broker 2 holds records of orders-1 (epoch 5), which the plan does not save"
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_zookeepers_controller_is_given_a_part_of_a_wave_at_a_time():
         assert report.intent.id == "add/wave-0"
         assert min(report.intent.targets).partition == sent
         assert len(report.intent.targets) == min(ZOOKEEPER_AT_ONCE, len(MANY) - sent)
-        assert report.message.endswith("more to follow") == (sent + ZOOKEEPER_AT_ONCE < len(MANY))
+        assert report.message.endswith("more follow") == (sent + ZOOKEEPER_AT_ONCE < len(MANY))
         assert "add/wave-0" not in report.observed, "one that is back where it was may be one that was not asked for"
         at_once = assess(seen(*states, **now), *begun, of=plan(MANY))
         assert len(at_once.intent.targets) == len(MANY) - sent, "KRaft's writes all in one go"
@@ -286,7 +286,7 @@ def test_one_cancelled_by_somebody_is_drift_and_one_not_sent_yet_is_not():
     assert assess(world, saved, entry("wave-0")).state is StepState.ACT
     cancelled = assess(world, saved, entry("wave-0", IntentState.DONE))
     assert cancelled.state is StepState.DRIFTED
-    assert "orders-0 was cancelled by somebody else" in cancelled.message
+    assert "another client cancelled the reassignment of orders-0" in cancelled.message
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_no_throttle_found_is_not_no_throttle_while_some_could_not_be_read():
     assert "broker 1" in refused.message
     found = leftover(unread=unread("orders"), configs=worlds.configs((*LEFT, "1000", True)))
     assert isinstance(found, Plan)
-    assert "of topic orders is not known" in found.summary
+    assert "more throttles may be set on topic orders" in found.summary
 
 
 # Minimums

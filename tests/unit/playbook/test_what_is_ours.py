@@ -78,7 +78,7 @@ def test_a_broker_without_replicas_that_is_only_away_is_not_taken_for_gone():
     away = worlds.brokers(b3={"registered": False, "reachable": False})
     with_its_pod = undo(worlds.healthy(rows=rows, brokers=away, configs=left), saved)
     assert with_its_pod.state is StepState.UNKNOWN
-    assert "off broker 3" in with_its_pod.message
+    assert "throttle of broker 3" in with_its_pod.message
     nobody_knows = worlds.healthy(rows=rows, brokers=away[:2], configs=left, sources=worlds.sources(kubernetes="403"))
     assert undo(nobody_knows, saved).state is StepState.UNKNOWN
 
@@ -126,7 +126,7 @@ def test_a_partition_that_moves_before_its_wave_is_somebody_elses():
     wanted, saved = throttled()
     report = assess(seen(MOVING, BEFORE, BEFORE, settings=wanted), placed(saved))
     assert report.state is StepState.DRIFTED
-    assert "orders-0 is being reassigned by somebody else" in report.message
+    assert "another client is reassigning orders-0" in report.message
     later = assess(seen(DONE, BEFORE, MOVING, settings=wanted), placed(saved), entry("wave-0"))
     assert later.state is StepState.DRIFTED
     done = assess(seen(DONE, BEFORE, DONE, settings=wanted), placed(saved))

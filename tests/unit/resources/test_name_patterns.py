@@ -96,5 +96,5 @@ def test_the_field_says_what_is_wrong_with_a_pattern() -> None:
 
 
 def test_a_very_long_pattern_of_a_request_is_refused() -> None:
-    with pytest.raises(ValueError, match="at most 1024"):
+    with pytest.raises(ValueError, match="limit 1024"):
         selects(ResetParameters("to-latest", "a" * 1025, None, None))

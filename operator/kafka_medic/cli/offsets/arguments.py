@@ -17,7 +17,7 @@ examples:
   kafka-medic offsets plan --bootstrap-servers kafka:9092 --group billing --execute --backup before.json
   kafka-medic offsets restore --bootstrap-servers kafka:9092 --from before.json --execute --backup undo.json
 
-Nothing is set without --execute, and then only if every guard allows every group; what was committed is written to
+Only --execute sets offsets, and only if every guard allows every group; the current offsets are first written to
 --backup first.
 """
 
@@ -31,11 +31,11 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    shown = _action(actions, "show", "what groups have committed, beside where the logs begin and end")
+    shown = _action(actions, "show", "committed offsets, with log start and log end")
     _chosen(shown)
-    kept = _action(actions, "backup", "write down all that groups have committed, for `restore`", ("json", "yaml"))
+    kept = _action(actions, "backup", "save the committed offsets of groups, for `restore`", ("json", "yaml"))
     _chosen(kept)
-    planned = _action(actions, "plan", "where committed offsets would go, and what that skips and reads again")
+    planned = _action(actions, "plan", "plan new committed offsets: what they skip and read again")
     _chosen(planned)
     planned.add_argument(
         "--to", default="to-last-known-good", metavar="WHERE",
@@ -43,10 +43,10 @@ def add_parser(subparsers: Any) -> None:
         "to-datetime:2026-01-31T12:00:00Z, by-duration:1h; all but the first need --group",
     )  # fmt: skip
     _executed(planned)
-    back = _action(actions, "restore", "put committed offsets as a file has them")
+    back = _action(actions, "restore", "set committed offsets from a file")
     back.add_argument(
         "--from", dest="file", required=True, metavar="FILE",
-        help="what `backup` wrote, or the Remediation that set them (kubectl get -o yaml), put back exactly; or CSV as "
+        help="what `backup` wrote, or the Remediation that set them (kubectl get -o yaml), restored exactly; or CSV as "
         "Kafka's own tool exports it; - is standard input",
     )  # fmt: skip
     back.add_argument("--group", metavar="NAME", help="the group of a CSV file of topic,partition,offset")

@@ -43,10 +43,11 @@ from kafka_medic.playbook.offsets.reset_plan import (
 )
 from kafka_medic.playbook.offsets.targets import Aim, How
 from kafka_medic.playbook.refusal import Refusal
+from kafka_medic.report.units import many
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.remediation_plan import OffsetChange
 
-UNTIMED = "how long reading on takes is not known here: the operator sees how fast groups read, one look does not"
+UNTIMED = "the time to catch up is not known here: it needs the operator's repeated observations"
 Observe = Callable[[Callable[[str], bool]], Snapshot]
 """One observation of the cluster, with the groups that are selected by name."""
 
@@ -54,7 +55,7 @@ Observe = Callable[[Callable[[str], bool]], Snapshot]
 def run(args: argparse.Namespace) -> int:
     cluster, secrets, where = described(args)
     if getattr(args, "execute", False) and not args.backup:
-        raise UnusableInputError("--execute", "needs a way back", "name a new file with --backup")
+        raise UnusableInputError("--execute", "needs a backup", "name a new file with --backup")
     try:
         with opened(cluster, secrets) as (kafka, readers):
             return _ACTIONS[args.action](args, cluster, kafka, _observe(cluster, readers))
@@ -167,13 +168,13 @@ def _plan(args: argparse.Namespace, cluster: KafkaCluster, kafka: Kafka, observe
 
 def _gaps(found: Chosen) -> tuple[Reason, ...]:
     for group in found.unfit:
-        output.note(f"left out, since no plan can hold its name or its metadata: {shown(group)}")
+        output.note(f"left out, because no plan can hold its name or metadata: {shown(group)}")
     reasons = []
     if found.untold:
-        message = f"what these have committed could not be read: {some(found.untold, 3)}"
+        message = f"committed offsets that could not be read: {some(found.untold, 3)}"
         reasons.append(Reason(PREVIOUS_OFFSETS_KNOWN, Verdict.UNKNOWN, message))
     if found.unread:
-        message = f"where the log begins and ends is not known: {some(found.unread, 5)}"
+        message = f"log start and log end not known: {some(found.unread, 5)}"
         reasons.append(Reason(TARGET_WITHIN_LOG, Verdict.UNKNOWN, message))
     return tuple(reasons)
 
@@ -183,14 +184,14 @@ def _restore(args: argparse.Namespace, _: KafkaCluster, kafka: Kafka, observe: O
     groups = {c.group for c in backup_file.rows}
     snapshot = observe(lambda name: name in groups)
     if backup_file.cluster_id is not None and snapshot.cluster.id not in (None, backup_file.cluster_id):
-        message = f"is of the cluster with id {backup_file.cluster_id}, and this one's is {snapshot.cluster.id}"
-        raise UnusableInputError(args.file, message, "name the cluster that the backup was taken of")
+        message = f"is of cluster id {backup_file.cluster_id}, but this cluster's id is {snapshot.cluster.id}"
+        raise UnusableInputError(args.file, message, "use the cluster of the backup")
     if unknown := undo_plan.untold_groups(snapshot, backup_file.rows):
-        raise NoAnswerError(f"what these groups have committed could not be read: {some(unknown, 3)}")
+        raise NoAnswerError(f"committed offsets that could not be read: {some(unknown, 3)}")
     found, gone = undo_plan.changes(snapshot, backup_file.rows)
     due = [c.model_copy(update={"reason": "as the file has it"}) for c in found]
     for name in gone:
-        output.note(f"left out, since there is no such partition or no committed offset any more: {name}")
+        output.note(f"left out, because the partition or its committed offset no longer exists: {name}")
     return _carry(args, kafka, snapshot, due, (), within_log=not backup_file.exact)
 
 
@@ -210,7 +211,7 @@ def _carry(
     if args.execute and verdict is Verdict.ALLOW and due:
         rows: list[Row] = [(c.group, partition_of(c), saved(c)) for c in due]
         write_new(args.backup, backup(snapshot, rows))
-        output.note(f"what was committed is in {args.backup}")
+        output.note(f"the offsets before are in {args.backup}")
         _execute(kafka, due, args.backup)
     return exits.OF_VERDICT[verdict]
 
@@ -270,7 +271,7 @@ def _render(
         )
         for c in due
     ]
-    text = output.table(header, rows) if rows else "every committed offset that this is about is where it should be\n"
+    text = output.table(header, rows) if rows else "every matching committed offset is already at its target\n"
     text += "".join(f"\nwarning: {printable(w)}" for w in warned) + "".join(f"\nnote: {n}" for n in notes)
     text += "\n" if due else ""
     refusals = [(r.verdict.value, r.guard.value, r.message) for r in judgement.refusals]
@@ -285,10 +286,10 @@ def _execute(kafka: Kafka, due: Sequence[OffsetChange], way_back: str) -> None:
         try:
             set_offsets(kafka, SetOffsets("command", group, mine), lambda: None)
         except WriteFailed as problem:
-            message = f"{problem.message}; {done} of {len(due)} offsets are set"
-            raise RefusedError(message, f"`offsets restore --from {way_back}` puts those back") from None
+            message = f"{problem.message}; {done} of {many(len(due), 'offset')} set"
+            raise RefusedError(message, f"`offsets restore --from {way_back}` restores them") from None
         done += len(mine)
-    output.note(f"{done} committed offsets are set")
+    output.note(f"{many(done, 'committed offset')} set")
 
 
 _ACTIONS: dict[str, Callable[[argparse.Namespace, KafkaCluster, Kafka, Observe], int]] = {

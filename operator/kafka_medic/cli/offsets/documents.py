@@ -30,8 +30,8 @@ KIND = "CommittedOffsets"
 MAX_BYTES = 64 << 20
 """Of one file: about 350,000 committed offsets as `backup` writes them."""
 _WAY_OUT = "make one with `kafka-medic offsets backup --bootstrap-servers HOST:PORT > FILE`"
-_LINES = "write group,topic,partition,offset, or topic,partition,offset and --group"
-_PARTS = "make several of it, each for fewer groups: `kafka-medic offsets backup --group PATTERN`"
+_LINES = "write group,topic,partition,offset, or topic,partition,offset with --group"
+_PARTS = "make several backups, each of fewer groups: `kafka-medic offsets backup --group PATTERN`"
 _FIELDS = {
     "group": "group",
     "topic": "topic",
@@ -86,7 +86,7 @@ def write_new(file: str, document: Any) -> None:
             opened.flush()
             os.fsync(opened.fileno())
     except FileExistsError:
-        raise UnusableInputError(file, "is there already", "name a new file: a backup is not overwritten") from None
+        raise UnusableInputError(file, "already exists", "name a new file; kafka-medic overwrites no backup") from None
     except OSError as problem:
         raise UnusableInputError(file, f"cannot be written: {problem.strerror or problem}") from None
 
@@ -98,7 +98,9 @@ def read(file: str, group: str | None) -> Wanted:
     if not text.lstrip().startswith("{") and not _KIND.search(text):
         return _csv(text, named(file), group)
     if group is not None:
-        raise UnusableInputError("--group", f"{named(file)} says itself of which groups", "leave it out")
+        raise UnusableInputError(
+            "--group", f"conflicts with {named(file)}, which already names its groups", "leave it out"
+        )
     document = parsed(text, file, _WAY_OUT, yaml_too=not text.lstrip().startswith("{"))
     if isinstance(document, dict) and document.get("kind") == Remediation.KIND:
         return _of_run(document, named(file))
@@ -121,12 +123,12 @@ def _csv(text: str, file: str, group: str | None) -> Wanted:
 
 def _of_line(cells: list[str], file: str, where: str, given: str | None) -> OffsetChange:
     if given is not None and len(cells) == 5:
-        raise UnusableInputError(file, f"{where} says itself of which group it is", "leave out --group")
+        raise UnusableInputError(file, f"{where} already names its group", "leave out --group")
     if len(cells) != 4:
-        raise UnusableInputError(file, f"{where} is not four values", _LINES)
+        raise UnusableInputError(file, f"{where} does not have four values", _LINES)
     for name, cell in (("partition", cells[2]), ("offset", cells[3])):
         if not _NUMBER.fullmatch(cell):
-            raise UnusableInputError(file, f"{where}.{name} is {shown(cell)!r}, and no number from 0 on", _LINES)
+            raise UnusableInputError(file, f"{where}.{name} is {shown(cell)!r}, not a number of 0 or more", _LINES)
     row = {"group": cells[0], "topic": cells[1], "partition": int(cells[2]), "offset": int(cells[3])}
     return _row(row, file, where)
 
@@ -151,7 +153,7 @@ def _of_run(document: dict[str, Any], file: str) -> Wanted:
         raise UnusableInputError(file, f"not a usable Remediation: {message}", _WAY_OUT) from None
     before = set_by(run)
     if not before:
-        raise UnusableInputError(file, f"Remediation {run.name} has set no offset, so there is nothing to put back")
+        raise UnusableInputError(file, f"Remediation {run.name} set no offset, so there is nothing to restore")
     assert run.status.plan is not None  # it holds them
     ids = [p.value for p in run.status.plan.preconditions if p.name == CLUSTER_ID]
     return Wanted(before, True, ids[0] if ids else None)
@@ -160,7 +162,7 @@ def _of_run(document: dict[str, Any], file: str) -> Wanted:
 def _row(row: dict[str, Any], file: str, where: str) -> OffsetChange:
     """What was, in the place of what is before: that is what is put back."""
     if unknown := sorted(row.keys() - _FIELDS.keys()):
-        raise UnusableInputError(file, f"{where}.{shown(unknown[0])}: there is no such field", _WAY_OUT)
+        raise UnusableInputError(file, f"{where}.{shown(unknown[0])}: no such field", _WAY_OUT)
     values = {_FIELDS[name]: value for name, value in row.items()}
     values["before_metadata"] = values.get("before_metadata") or ""
     try:
@@ -179,7 +181,7 @@ def _once(found: Mapping[str, OffsetChange], file: str) -> tuple[OffsetChange, .
     for where, c in found.items():
         key = (c.group, c.topic, c.partition)
         if key in first:
-            message = f"says again what {shown(c.group)} has committed on {c.topic}-{c.partition}, as {first[key]} does"
-            raise UnusableInputError(file, f"{where} {message}", "leave one of them out")
+            message = f"repeats the offset of {shown(c.group)} on {c.topic}-{c.partition} from {first[key]}"
+            raise UnusableInputError(file, f"{where} {message}", "remove one of them")
         first[key] = where
     return tuple(sorted(found.values(), key=lambda c: (c.group, c.topic, c.partition)))

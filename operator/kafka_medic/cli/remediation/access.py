@@ -79,7 +79,7 @@ class ListedCluster:
 def name_of(kind: str, text: str) -> str:
     """The text, if it can be a name at all: it becomes part of a path. Raises UnusableInputError."""
     if not _NAME.fullmatch(text):
-        raise UnusableInputError(kind, f"{shown(text)!r} is not a name that an object can have")
+        raise UnusableInputError(kind, f"{shown(text)!r} is not a valid name of an object")
     return text
 
 
@@ -154,7 +154,7 @@ class Access:
         answer = _request("who you are", lambda: self.api.create(path, body))
         user = (answer.get("status") or {}).get("userInfo") or {}
         if not user.get("username"):
-            raise NoAnswerError("the API server did not say who you are (SelfSubjectReview)")
+            raise NoAnswerError("the API server did not report your user name (SelfSubjectReview)")
         created = (answer.get("metadata") or {}).get("creationTimestamp")
         time = datetime.fromisoformat(created).astimezone(UTC) if created else self.now()
         return Person(str(user["username"]), tuple(str(g) for g in user.get("groups") or ()), time)
@@ -238,7 +238,7 @@ class Access:
                     continue
                 raise _as_error(f"KafkaCluster {cluster.name}", problem) from None
             return
-        raise NoAnswerError(f"KafkaCluster {cluster.name}: somebody else wrote it each time")
+        raise NoAnswerError(f"KafkaCluster {cluster.name}: another client changed it at each try")
 
     def rbac(self) -> tuple[Sequence[Object], Sequence[Object]] | None:
         """The roles and the bindings that can give a right in this namespace; None when the person may not read
@@ -259,7 +259,7 @@ class Access:
         except ApiFailure as problem:
             if not _is_missing(problem):
                 raise _as_error(what, problem) from None
-        raise UnusableInputError(what, "there is none", self._meant(kind, name, namespace))
+        raise UnusableInputError(what, "not found", self._meant(kind, name, namespace))
 
     def _meant(self, kind: type[Resource], name: str, namespace: str | None) -> str:
         """The name that is nearest, or how to find it."""
@@ -313,12 +313,12 @@ def _as_error(what: str, problem: ApiFailure) -> NoAnswerError | RefusedError | 
     if problem.status in _SERVER_FAULTS or problem.status >= 500:
         return NoAnswerError(f"{what}: the API server answered {problem.status}: {message}", _UNREACHED)
     if _is_missing(problem):
-        return UnusableInputError(what, "there is none", _WHERE_IT_IS)
+        return UnusableInputError(what, "not found", _WHERE_IT_IS)
     if problem.not_found:
         way_out = "install the chart's types, or choose another --context"
-        return UnusableInputError(what, "this API server does not know kafka-medic's types", way_out)
+        return UnusableInputError(what, "this API server does not serve kafka-medic's types", way_out)
     if problem.conflict:
-        return RefusedError(f"{what}: somebody changed it at the same moment: {message}", "try again")
+        return RefusedError(f"{what}: another client changed it at the same time: {message}", "try again")
     if problem.status == 401:
         return RefusedError(f"{what}: your credentials are not accepted: {message}", "log in again")
     return RefusedError(f"{what}: {message}", _WAYS_OUT.get(problem.status, ""))
@@ -329,7 +329,7 @@ def _is_missing(problem: ApiFailure) -> bool:
     return problem.not_found and '" not found' in problem.message
 
 
-_WHERE_IT_IS = "`list` and `status` show what there is; -n names a namespace"
+_WHERE_IT_IS = "`list` and `status` show what exists; -n names a namespace"
 _UNREACHED = "check it with `kubectl cluster-info`, then the VPN, and the context (`kubectl config current-context`)"
 _WAYS_OUT = {
     403: "`kubectl auth whoami` shows who you are; the README's table `Who may do what` has the roles to ask for",

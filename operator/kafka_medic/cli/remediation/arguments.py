@@ -17,13 +17,13 @@ examples:
   kubectl kafka-medic list -A
   kubectl kafka-medic show RUN -n kafka
   kubectl kafka-medic approve RUN -n kafka --watch
-  kubectl kafka-medic approve RUN --yes --digest sha256:...     # in a script: only the plan that was read
+  kubectl kafka-medic approve RUN --yes --digest sha256:...     # in a script: only this plan
   kubectl kafka-medic run raise-replication-factor --cluster orders --set throttleBytesPerSecond=20000000
   kubectl kafka-medic pause orders --reason "until Monday"
   kubectl kafka-medic history RUN -o json > audit.json
-  kubectl kafka-medic history --broker 2 --cluster orders       # every restart of it, and how long it was away
+  kubectl kafka-medic history --broker 2 --cluster orders       # every restart of it, and how long it was down
 
-`kafka-medic remediation ...` is the same. Everything is done as you: your kubeconfig, your rights.
+`kafka-medic remediation ...` is the same. Every command acts as you: your kubeconfig, your rights.
 """
 
 
@@ -50,39 +50,39 @@ def add_group(subparsers: Any) -> None:
 
 def add_status(subparsers: Any) -> None:
     """What one command shows of everything."""
-    status = _command(subparsers, "status", "what is wrong, what waits for whom, and what runs", forms=LISTED)
+    status = _command(subparsers, "status", "findings, runs that wait, and runs in progress", forms=LISTED)
     _cluster(status, nargs="?", what="this KafkaCluster alone")
-    status.add_argument("-A", "--all-namespaces", action="store_true", help="of every namespace")
-    _watch(status, "draw it anew whenever it changes")
+    status.add_argument("-A", "--all-namespaces", action="store_true", help="in every namespace")
+    _watch(status, "redraw at each change")
 
 
 def add_commands(subparsers: Any) -> None:
     """The commands themselves, wherever they stand."""
     if "status" not in subparsers.choices:
         add_status(subparsers)
-    listed = _command(subparsers, "list", "the runs, those that wait first", forms=LISTED)
-    listed.add_argument("-A", "--all-namespaces", action="store_true", help="of every namespace")
+    listed = _command(subparsers, "list", "the runs, waiting runs first", forms=LISTED)
+    listed.add_argument("-A", "--all-namespaces", action="store_true", help="in every namespace")
     _cluster(listed, "--cluster", what="of this KafkaCluster alone")
-    _watch(listed, "go on with a line for each change")
+    _watch(listed, "print a line for each change")
     shown = _of_run(subparsers, "show", "one run: its plan with before and after, guards, who may approve")
     _watch(shown, "a line for each change until it has ended")
     different = _of_run(subparsers, "diff", "what its plan changes, as a diff")
     different.add_argument(
         "--plan-file",
         metavar="FILE",
-        help="a copy of the very file that a long plan names",
+        help="a copy of the file that a long plan names",
     )
     for name, what in (
-        ("approve", "say yes to exactly the plan that is shown"),
-        ("reject", "say no to a plan"),
-        ("abort", "stop a run: what is in flight is cancelled, the throttle taken back"),
+        ("approve", "approve exactly the plan shown"),
+        ("reject", "reject a plan"),
+        ("abort", "stop a run: cancel what is in flight and remove the throttle"),
     ):
         decided = _of_run(subparsers, name, what)
         decided.add_argument("--reason", default="", type=_reason, help="why, for the record")
-        decided.add_argument("--digest", metavar="SHA256:...", help="refuse if the plan is another one by now")
+        decided.add_argument("--digest", metavar="SHA256:...", help="refuse if the plan has another digest")
         _yes(decided)
         _watch(decided, "follow it afterwards until it has ended")
-    run = _command(subparsers, "run", "ask for a run of a playbook")
+    run = _command(subparsers, "run", "request a run of a playbook")
     _completed(
         run.add_argument("playbook", metavar="PLAYBOOK", help="the Playbook's name"), "playbooks", namespaced=False
     )
@@ -97,11 +97,11 @@ def add_commands(subparsers: Any) -> None:
     _cluster(paused)
     _example(paused, 'pause orders --reason "until Monday, ask Anna"')
     paused.add_argument("--reason", required=True, type=_reason, help="why, and until when, for the next person")
-    resumed = _command(subparsers, "resume", "let the runs of a KafkaCluster go on; where the breaker is open, try one")
+    resumed = _command(subparsers, "resume", "resume the runs of a KafkaCluster; if the breaker is open, allow one try")
     _cluster(resumed)
     _yes(resumed)
     _of_run(subparsers, "explain", "why a run waits, and what would change it")
-    past = _command(subparsers, "history", "who said and did what, in order; -o json exports it")
+    past = _command(subparsers, "history", "who decided and did what, in order; -o json exports it")
     which = past.add_mutually_exclusive_group(required=True)
     _completed(which.add_argument("name", metavar="RUN", nargs="?", help="the Remediation's name"), "remediations")
     which.add_argument("--broker", type=_broker, metavar="ID", help="instead: each restart of it, or of 'all'")
@@ -156,12 +156,12 @@ def _watch(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def _yes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask; needed where nobody can be asked")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask; required without a terminal")
 
 
 def _reason(text: str) -> str:
     if len(text) > 1024:
-        raise argparse.ArgumentTypeError("is too long; 1024 characters are the most")
+        raise argparse.ArgumentTypeError("is too long (limit 1024 characters)")
     return text
 
 

@@ -50,7 +50,7 @@ def _decided(run: Remediation, approvals: Sequence[RemediationApproval]) -> Iter
         if approval.spec.remediation_ref.uid == run.uid and approval.uid not in recorded:
             unseen: Event = {"approval": approval.name, "approvalUid": approval.uid}
             if run.status.plan is not None and approval.spec.plan_digest == run.status.plan.digest:
-                detail = f"{approval.spec.reason} (the operator has not looked at it yet)".lstrip()
+                detail = f"{approval.spec.reason} (not yet read by the operator)".lstrip()
             else:
                 detail, unseen["counted"] = f"about another plan, {approval.spec.plan_digest}", False
             yield _event(
@@ -65,7 +65,7 @@ def _decided(run: Remediation, approvals: Sequence[RemediationApproval]) -> Iter
 def _done(run: Remediation) -> Iterator[Timed]:
     status = run.status
     if status.started_at is not None:
-        yield _event(status.started_at, OPERATOR, "Started", f"approved by {status.approved_by or 'nobody named'}")
+        yield _event(status.started_at, OPERATOR, "Started", f"approved by {status.approved_by or 'unknown'}")
     for step in status.steps:
         if step.started_at is not None:
             yield _event(step.started_at, OPERATOR, "StepStarted", step.name)

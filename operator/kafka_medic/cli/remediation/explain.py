@@ -13,40 +13,42 @@ from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import Guard, RemediationMode
 
 WHAT_TO_DO: Mapping[Guard, str] = {
-    Guard.SOURCES_FRESH: "See the KafkaCluster's condition Reachable: what could not be read is named there.",
+    Guard.SOURCES_FRESH: "See the KafkaCluster's condition Reachable, which names what could not be read.",
     Guard.CLUSTER_REACHABLE: "See the KafkaCluster's condition Reachable.",
-    Guard.ENOUGH_LIVE_BROKERS: "Bring the brokers back that are down.",
-    Guard.NO_FOREIGN_REASSIGNMENT: "Wait for the reassignment that somebody else started, or cancel it there.",
-    Guard.TARGETS_ALIVE: "Bring the named brokers back.",
-    Guard.NO_OTHER_REMEDIATION: "Wait for the run that is named, or end that run with `abort`.",
-    Guard.NO_OTHER_KAFKA_CLUSTER: "Keep one KafkaCluster for this Kafka; delete the other or set its mode to Observe.",
-    Guard.BROKERS_STABLE: "Wait until no broker comes or goes.",
+    Guard.ENOUGH_LIVE_BROKERS: "Start the brokers that are down.",
+    Guard.NO_FOREIGN_REASSIGNMENT: "Wait for the reassignment of the other client, or cancel it there.",
+    Guard.TARGETS_ALIVE: "Start the named brokers.",
+    Guard.NO_OTHER_REMEDIATION: "Wait for the named run, or end it with `abort`.",
+    Guard.NO_OTHER_KAFKA_CLUSTER: (
+        "Keep one KafkaCluster for this Kafka cluster; delete the other or set its mode to Observe."
+    ),
+    Guard.BROKERS_STABLE: "Wait until no broker starts or stops.",
     Guard.WITHIN_WINDOW: "Wait for the next window, or change spec.remediation.windows.",
-    Guard.WITHIN_LIMITS: "Wait, or change spec.remediation.limits; where the breaker is open, `resume` tries one.",
-    Guard.NOT_PAUSED: "When the reason of the pause is gone: `resume` with the KafkaCluster's name.",
+    Guard.WITHIN_LIMITS: "Wait, or change spec.remediation.limits; if the breaker is open, `resume` allows one try.",
+    Guard.NOT_PAUSED: "When the reason of the pause is gone, `resume` with the KafkaCluster's name.",
     Guard.APPROVAL_VALID: "Read it with `show`, then `approve` or `reject`.",
-    Guard.PRECONDITIONS_HOLD: "The cluster is not as it was when the plan was made: let it settle, or `abort`.",
-    Guard.LEASE_HELD: "One operator writes for each cluster; see that exactly one is running.",
+    Guard.PRECONDITIONS_HOLD: "The cluster changed since the plan: let it settle, or `abort`.",
+    Guard.LEASE_HELD: "One operator acts on each cluster; check that exactly one runs.",
     Guard.TARGET_MAY_BE_TOUCHED: "Leave the named broker alone until it has recovered.",
     Guard.VIEWS_AGREE: "Brokers report different metadata; see the findings ViewDiverged and MetadataUndecided.",
     Guard.ISR_STAYS_ABOVE_MIN: "Let the partitions catch up, or raise their replication factor first.",
     Guard.NO_REASSIGNMENT: "Wait for the reassignment in flight.",
-    Guard.QUORUM_KEEPS_MAJORITY: "Bring the controllers, or ZooKeeper servers, back that are away.",
-    Guard.CONTROLLER_LAST: "The other brokers of the plan go first.",
+    Guard.QUORUM_KEEPS_MAJORITY: "Start the controllers or ZooKeeper servers that are down.",
+    Guard.CONTROLLER_LAST: "The other brokers of the plan restart first.",
     Guard.NO_OTHER_BROKER_DISTURBED: "Wait until every other broker is up and in every ISR.",
-    Guard.PODS_READY_NODE_SCHEDULABLE: "See the Pods and the nodes that are named.",
-    Guard.NO_FOREIGN_ROLLOUT: "Wait for the rollout that somebody else started.",
+    Guard.PODS_READY_NODE_SCHEDULABLE: "See the named Pods and nodes.",
+    Guard.NO_FOREIGN_ROLLOUT: "Wait for the other rollout.",
     Guard.OWNERS_PAUSED: "Run the command in the message, which pauses the owner of the topic, or abort the run.",
     Guard.POD_IS_THAT_BROKER: "Let the broker answer at its Pod's own address; see the finding PodIdentityMismatch.",
     Guard.PARTITIONS_KNOWN: "See the KafkaCluster's condition Reachable: not every partition could be read.",
     Guard.CONTROLLER_ACTIVE: "Wait until the cluster has an active controller.",
     Guard.PREFERRED_IN_ISR: "Let the preferred replicas catch up.",
-    Guard.FIT_TO_RECEIVE: "Cure the named broker first: it could not lead, or hold a replica, now.",
+    Guard.FIT_TO_RECEIVE: "First cure the named broker: it cannot lead or hold a replica now.",
     Guard.PREFERRED_CAUGHT_UP: "Let the preferred replicas catch up.",
     Guard.NOT_REASSIGNING: "Wait for the reassignment of these partitions.",
-    Guard.GROUP_EMPTY: "Stop the group's consumers, all of them; they may start again when the run has ended.",
+    Guard.GROUP_EMPTY: "Stop all consumers of the group; start them again when the run has ended.",
     Guard.PARTITIONS_LED: "Wait until every partition of the group has a leader.",
-    Guard.TARGET_WITHIN_LOG: "The log has moved on since the plan was made: let it be planned again.",
+    Guard.TARGET_WITHIN_LOG: "The log has moved since the plan; wait for the next plan.",
     Guard.PREVIOUS_OFFSETS_KNOWN: "See the KafkaCluster's condition OffsetsConsistent: the group could not be read.",
 }
 _UNSEEN = timedelta(minutes=1)
@@ -89,12 +91,12 @@ def summary(run: Remediation, found: list[Hold]) -> str:
     if status.phase in TERMINAL_PHASES:
         again = ""
         if status.phase in _GAVE_UP and run.spec.cause is not None:
-            again = "; while the finding lasts it is not proposed again until this Remediation is deleted"
-        return f"It has ended as {status.phase}: {status.message}{again}."
+            again = "; the operator proposes no new run for a lasting finding until you delete this Remediation"
+        return f"It ended as {status.phase}: {status.message}{again}."
     if not found:
-        return f"Nothing holds it: {status.phase}, {status.message or 'going on'}."
+        return f"Nothing holds it: {status.phase}, {status.message or 'in progress'}."
     things = "One thing holds" if len(found) == 1 else f"{len(found)} things hold"
-    return f"{things} it ({status.phase or 'not seen by the operator yet'})."
+    return f"{things} it ({status.phase or 'not yet seen by the operator'})."
 
 
 def stale_since(cluster: KafkaCluster, now: datetime) -> timedelta | None:
@@ -109,22 +111,24 @@ def _operator(run: Remediation, cluster: KafkaCluster | None, now: datetime) -> 
     created = run.metadata.creation_timestamp
     found = []
     if run.status.phase is None and created is not None and now - created > _UNSEEN:
-        way_out = "See that the operator runs and watches this namespace, and that the KafkaCluster is there."
-        found.append(Hold("NotSeen", "", f"the operator has not taken it up since {created:%H:%M:%S} UTC", way_out))
+        way_out = "Check that the operator runs and watches this namespace, and that the KafkaCluster exists."
+        found.append(Hold("NotSeen", "", f"the operator has not reconciled it since {created:%H:%M:%S} UTC", way_out))
     if cluster is None:
         return found
     if cluster.uid != run.spec.cluster_ref.uid:
-        found.append(Hold("OtherCluster", "", "the KafkaCluster of that name is another one now", "Delete this run."))
+        found.append(Hold("OtherCluster", "", "its KafkaCluster was replaced (other uid)", "Delete this run."))
     if stale_since(cluster, now) is not None:
-        way_out = "See that the operator runs; it decides nothing before it observes the cluster again."
+        way_out = "Check that the operator runs; it decides nothing before its next observation."
         why = f"the operator last observed the cluster at {cluster.status.last_observed_at:%Y-%m-%d %H:%M:%S} UTC"
         found.append(Hold("NotObserved", "", why, way_out))
     if cluster.spec.remediation.mode_for(run.spec.playbook.name) is RemediationMode.OBSERVE:
         way_out = "Set spec.remediation.mode to Approve."
-        found.append(Hold("ObserveMode", "", "the KafkaCluster's mode is Observe: nothing is ever done", way_out))
+        found.append(
+            Hold("ObserveMode", "", "the KafkaCluster's mode is Observe, so the operator carries out no plan", way_out)
+        )
     allowed = next((c for c in cluster.status.conditions if c.type == "RemediationAllowed"), None)
     ways_out = {
-        "PoliciesUnknown": "See that the operator may read them: its role NAME-cluster.",
+        "PoliciesUnknown": "Check that the operator may read them (ClusterRole NAME-cluster).",
         "PoliciesMissing": "Install the chart's admission policies as the chart renders them.",
         "BreakerOpen": "Find out why the runs failed (`report`), then `resume` with the KafkaCluster's name.",
     }
@@ -136,7 +140,7 @@ def _operator(run: Remediation, cluster: KafkaCluster | None, now: datetime) -> 
 def _way_out(run: Remediation, guard: Guard) -> str:
     plan = run.status.plan
     if guard is Guard.APPROVAL_VALID and run.status.phase is Phase.PAUSED:
-        return "`approve` it once more to give the step as much time again, or `abort` it."
+        return "To resume, `approve` the same plan again, which restarts the step's timeout; or `abort` it."
     if guard is Guard.APPROVAL_VALID and plan is not None and run.status.started_at is None:
         return f"{WHAT_TO_DO[guard]} The plan waits until {plan.expires_at:%Y-%m-%d %H:%M:%S} UTC."
     return WHAT_TO_DO[guard]

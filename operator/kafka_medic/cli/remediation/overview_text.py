@@ -62,9 +62,9 @@ def _tree(state: ClusterState, now: datetime, *, wide: bool, namespaces: bool) -
         return tree
     tree = Tree(_head(name, cluster, now, wide=wide), guide_style=_GUIDES)
     if state.never:
-        tree.add(text(("never observed", "bold red"), ": see that the operator runs and watches this namespace"))
+        tree.add(text(("never observed", "bold red"), ": check that the operator runs and watches this namespace"))
     elif state.stale is not None:
-        tree.add(text((f"not observed for {span(state.stale)}", "bold red"), ": the rest is as it was then"))
+        tree.add(text((f"not observed for {span(state.stale)}", "bold red"), ": the rest is as of then"))
     policy = cluster.spec.remediation
     if policy.paused:
         tree.add(text(("paused", "yellow"), f": {policy.pause_reason or 'no reason given'}"))
@@ -87,7 +87,9 @@ def _head(name: str, cluster: KafkaCluster, now: datetime, *, wide: bool) -> Tex
         parts.append(("brokers unknown", "red"))
     else:
         expected = max(n for n in (brokers.expected, brokers.registered, brokers.reachable) if n is not None)
-        parts.append((f"{brokers.reachable}/{expected} brokers", "" if brokers.reachable == expected else "red"))
+        parts.append(
+            (f"{brokers.reachable}/{counted(expected, 'broker')}", "" if brokers.reachable == expected else "red")
+        )
     parts.append("  controller ")
     parts.append((str(status.controller), "") if status.controller is not None else ("unknown", "red"))
     if wide:
@@ -130,7 +132,7 @@ def _finding(tree: Tree, finding: FindingStatus, now: datetime, *, wide: bool) -
 
 def _run(tree: Tree, state: RunState, namespace: str, now: datetime) -> None:
     run, status = state.run, state.run.status
-    phase = status.phase.value if status.phase else "not taken up yet"
+    phase = status.phase.value if status.phase else "not started yet"
     head: list[str | tuple[str, str]] = [("run ", _GREY), (run.name, "bold"), f"  {phase}"]
     awaiting = status.plan if status.phase is Phase.AWAITING_APPROVAL else None
     if awaiting is not None:

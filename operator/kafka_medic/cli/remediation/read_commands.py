@@ -24,6 +24,7 @@ from kafka_medic.cli.remediation.restart_history import restarts
 from kafka_medic.cluster.names import printable, shown
 from kafka_medic.playbook.changes import changes
 from kafka_medic.playbook.plan_file import UnreadablePlan, artifact_of, is_missing, whole, without_file
+from kafka_medic.report.units import many
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
@@ -49,7 +50,7 @@ def list_runs(access: Access, args: argparse.Namespace) -> int:
             output.note(entry.problem)
     if not listed and not args.watch:
         where = "" if access.everywhere else f" in namespace {access.namespace}; -A reads every namespace"
-        output.note(f"there are no Remediations{where}")
+        output.note(f"no Remediations{where}")
         return exits.OK
     output.put(_table(access, listed, wide=args.output == "wide"))
     if args.watch:
@@ -127,9 +128,9 @@ def show(access: Access, args: argparse.Namespace) -> int:
         return exits.OK
     required = cluster.spec.remediation.approvals.needed(run.spec.requested_by) if cluster else None
     parts = [rendering.head(run, now, required)]
-    unknown = "the roles may not be read by you; ask who has the verb approve on remediations"
+    unknown = "you may not read the roles; ask who has the verb approve on remediations"
     others = unknown if approving is None else ", ".join(approving) or "nobody"
-    permitted = {True: "yes", False: "no", None: "could not be asked"}[may]
+    permitted = {True: "yes", False: "no", None: "could not be checked"}[may]
     parts.append(rendering.fields([("you may approve", permitted), ("may approve", others)]))
     if run.status.plan is not None:
         parts.append("\n" + rendering.plan_text(run.status.plan, read=read_plan(access, run)))
@@ -151,7 +152,7 @@ def diff(access: Access, args: argparse.Namespace) -> int:
     run = access.remediation(args.name)
     plan = run.status.plan
     if plan is None:
-        raise RefusedError(f"{run.name} has no plan ({run.status.phase or 'not seen by the operator yet'})")
+        raise RefusedError(f"{run.name} has no plan ({run.status.phase or 'not yet seen by the operator'})")
     artifact = artifact_of(plan)
     if artifact is not None:  # what stands beside it is not what was digested
         plan = (
@@ -165,8 +166,8 @@ def diff(access: Access, args: argparse.Namespace) -> int:
     colours = {"-": "red", "+": "green"}
     lines = [output.paint(line, colours[line[0]]) if line[0] in colours else line for c in found for line in as_diff(c)]
     if artifact is not None and is_missing(plan):
-        where = f"  its {plan.partitions} partitions lie at {artifact.uri} in the operator's Pod"
-        why = "the operator has not published them, or you may not read planparts"
+        where = f"  its {many(plan.partitions or 0, 'partition')} at {artifact.uri} in the operator's Pod"
+        why = "the operator has not published the plan, or you may not read planparts"
         lines.append(printable(f"{where}; {why}. Copy the file with kubectl cp, and name the copy with --plan-file"))
     output.put("".join(f"{line}\n" for line in (f"  plan {plan.digest}", *lines)))
     return exits.OK
@@ -249,7 +250,7 @@ def _restarts(access: Access, args: argparse.Namespace) -> int:
     for problem in unreadable:
         output.note(problem)
     if not found:
-        output.note("no run that is still kept has restarted it")
+        output.note("no kept run has restarted it")
         return exits.OK
     header = ("AT (UTC)", "CLUSTER", "BROKER", "RUN", "PLAYBOOK", "OUTCOME")
     rows = [(a["at"][:19], a["cluster"], str(a["broker"]), a["remediation"], a["playbook"], _back(a)) for a in found]
@@ -340,6 +341,6 @@ def retried(access: Access, read: Callable[[], T]) -> T:
             if access.now() - since > SILENCE:
                 raise
             if not noted:
-                output.note(f"{problem}; trying again")
+                output.note(f"{problem}; retrying")
                 noted = True
             sleep(POLL_SECONDS)

@@ -58,7 +58,7 @@ def origin(run: Remediation) -> str:
     """Who or what asked for it."""
     if run.spec.cause is not None:
         return f"the operator, for the finding {run.spec.cause.finding_id}"
-    return run.spec.requested_by or "nobody named"
+    return run.spec.requested_by or "unknown"
 
 
 def head(run: Remediation, now: datetime, required: int | None) -> str:
@@ -70,7 +70,7 @@ def head(run: Remediation, now: datetime, required: int | None) -> str:
         ("playbook", run.spec.playbook.name),
         ("asked by", origin(run)),
         ("parameters", ", ".join(f"{k}={v}" for k, v in sorted(run.spec.parameters.items())) or "-"),
-        ("phase", f"{status.phase or 'not seen by the operator yet'}: {this_plan(status.message, run)}".rstrip(": ")),
+        ("phase", f"{status.phase or 'not yet seen by the operator'}: {this_plan(status.message, run)}".rstrip(": ")),
         ("risk", status.risk.value if status.risk else "-"),
     ]
     if status.cures is not None:
@@ -109,7 +109,7 @@ def plan_text(plan: Plan, *, every: bool = False, read: Plan | None = None) -> s
     """The plan's summary, its steps and what it changes. `read`: with what its file holds, where that was read."""
     found = list(changes(read or without_file(plan)))
     summary = _without_changes(plan.summary.split("\n"), found)
-    parts = [output.paint("What would be done", "bold") + "\n"]
+    parts = [output.paint("Planned changes", "bold") + "\n"]
     parts += [_line(printable(line)) for line in summary[:MAX_SUMMARY]]
     if len(summary) > MAX_SUMMARY:
         parts.append(f"  and {output.counted(len(summary) - MAX_SUMMARY, 'more line')}\n")
@@ -131,7 +131,7 @@ def plan_text(plan: Plan, *, every: bool = False, read: Plan | None = None) -> s
         if len(found) > len(kept):
             parts.append(f"  and {len(found) - len(kept):,} more: `diff` shows all\n")
     if moves.artifact is not None:
-        parts.append(f"  the changes lie at {printable(moves.artifact.uri)} (SHA-256 {moves.artifact.sha256})\n")
+        parts.append(f"  the changes are at {printable(moves.artifact.uri)} (SHA-256 {moves.artifact.sha256})\n")
     return "".join(parts)
 
 
@@ -154,7 +154,7 @@ def saved_text(run: Remediation) -> str:
         return ""
     lines = [f"  {printable(name)}: {printable(value or 'not set')}" for name, value in sorted(saved.items())]
     more = [f"  and {len(lines) - MAX_LINES} more: `history -o json` has all"] if len(lines) > MAX_LINES else []
-    title = output.paint("What it may put back", "bold")
+    title = output.paint("What it may restore", "bold")
     return "\n".join((title, *lines[:MAX_LINES], *more)) + "\n"
 
 
@@ -163,7 +163,7 @@ def guards_text(run: Remediation) -> str:
     rows = [(w.verdict.value, w.guard.value, this_plan(w.message, run)) for w in run.status.waiting_for]
     if not rows:
         judged = run.status.phase not in (None, Phase.PLANNING, Phase.AWAITING_APPROVAL)
-        return "No guard refuses.\n" if judged else "The guards have not been asked about it yet.\n"
+        return "No guard refuses.\n" if judged else "The operator has not evaluated the guards yet.\n"
     return output.table(("VERDICT", "GUARD", "REASON"), rows)
 
 
@@ -200,7 +200,7 @@ def progress_figures(run: Remediation, now: datetime) -> tuple[str, int | None, 
     """What a bar says, and how much of how much is done: bytes where they are known."""
     step = _present(run)
     if step is None:
-        return str(run.status.phase or "not taken up yet"), None, None
+        return str(run.status.phase or "not started yet"), None, None
     progress = step.progress
     if progress is None:
         return step.name, None, None

@@ -46,9 +46,9 @@ def _seconds(entry: JournalEntry) -> float:
 
 def _outcome(run: Remediation, entry: JournalEntry) -> str:
     if entry.state is IntentState.VOID:
-        return "back, with the configuration that it had before"
+        return "back, with its old configuration"
     if entry.state is IntentState.DONE and entry.done_at is not None:
         return "back"
     if run.status.phase in TERMINAL_PHASES:
-        return f"not seen back when the run ended as {run.status.phase}"
+        return f"not back when the run ended as {run.status.phase}"
     return f"under way ({run.status.phase}): {run.status.message}".rstrip(": ")

@@ -75,7 +75,7 @@ def run_page(
     status, plan = run.status, run.status.plan
     ended = status.phase in TERMINAL_PHASES
     sections = [
-        Section("stands", "How it ended" if ended else "How it stands", list(_stands(run, now))),
+        Section("stands", "How it ended" if ended else "State", list(_stands(run, now))),
         Section("finding", "What was found", list(_finding(run, cluster))),
     ]
     if plan is not None:
@@ -100,7 +100,7 @@ def run_page(
         kind="Remediation",
         title=f"{run.spec.playbook.name}: {run.spec.cluster_ref.name}",
         lead=_lead(run, now),
-        state=spoken(status.phase.value) if status.phase else "Not seen by the operator yet",
+        state=spoken(status.phase.value) if status.phase else "Not yet seen by the operator",
         tone=_TONES.get(status.phase, Tone.PLAIN) if status.phase else Tone.WARN,
         facts=list(_facts(run)),
         sections=sections,
@@ -131,7 +131,7 @@ def _facts(run: Remediation) -> Iterator[Fact]:
     yield Fact("Requested", moment(run.metadata.creation_timestamp))
     if plan is not None:
         yield Fact("Planned", moment(plan.proposed_at))
-        yield Fact("Approved by", status.approved_by or "nobody yet")
+        yield Fact("Approved by", status.approved_by or "not yet approved")
     if status.risk is not None:
         yield Fact("Risk", status.risk.value)
     if status.started_at is not None:
@@ -157,7 +157,7 @@ def _stands(run: Remediation, now: datetime) -> Iterator[Block]:
         yield _filled(Table("Steps", columns, [_step(step, now) for step in status.steps]))
     if status.phase in TERMINAL_PHASES:
         if status.restore_owed:
-            yield Text(["Something that the run has set is still to be taken back."], Tone.BAD)
+            yield Text(["The operator must still revert some of the run's changes."], Tone.BAD)
         return
     if status.holds:
         yield Text([f"Not settled: {status.holds}"])
@@ -339,7 +339,7 @@ def _unread(plan: Plan) -> Text:
         [
             f"The plan's {plan.partitions or 0:,} partitions are in a file that was not read: {artifact.uri}, "
             f"SHA-256 {artifact.sha256}.",
-            "To show them, use a kafka-medic that was installed with pip, and the right to read planparts.",
+            "To show them, use a kafka-medic installed with pip, and the right to read planparts.",
         ]
     )
 
@@ -441,7 +441,7 @@ def _approvals(run: Remediation, cluster: KafkaCluster | None) -> Iterator[Block
         needed = cluster.spec.remediation.approvals.needed(run.spec.requested_by)
         yield Text([f"The KafkaCluster requires {many(needed, 'approval')}."])
     if not status.approvals:
-        yield Text(["Nobody has decided yet." if status.phase not in TERMINAL_PHASES else "Nobody decided."])
+        yield Text(["No decision yet." if status.phase not in TERMINAL_PHASES else "No decision."])
         return
     columns = [Column("Who"), Column("Decision"), Column("When"), Column("Counts"), Column("Reason", prose=True)]
     rows: list[Row] = [

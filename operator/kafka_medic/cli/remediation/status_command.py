@@ -34,7 +34,7 @@ def status(access: Access, args: argparse.Namespace) -> int:
         where = (
             "in any namespace" if access.everywhere else f"in namespace {access.namespace}; -A reads every namespace"
         )
-        output.note(f"there is no KafkaCluster {where}")
+        output.note(f"no KafkaCluster {where}")
     else:
         from kafka_medic.cli import terminal  # noqa: PLC0415 - rich takes its time to load
 
@@ -53,7 +53,7 @@ def _read(access: Access, name: str | None) -> list[ClusterState]:
             way_out = (
                 f"did you mean {near[0]}?" if near else "`status` without a name lists all; -A reads every namespace"
             )
-            raise UnusableInputError(f"KafkaCluster {name}", f"there is none in {where}", way_out)
+            raise UnusableInputError(f"KafkaCluster {name}", f"not found in {where}", way_out)
         listed = named
     now = access.now()
     runs = [entry.run for entry in access.remediations(name) if entry.run is not None]

@@ -19,6 +19,7 @@ from kafka_medic.cli.remediation.read_commands import cluster_of, follow, read_p
 from kafka_medic.cluster.names import printable, shown
 from kafka_medic.playbook.plan_digest import digest_fits
 from kafka_medic.playbook.values import check_values
+from kafka_medic.report.units import many
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
@@ -48,8 +49,8 @@ def approve(access: Access, args: argparse.Namespace) -> int:
     )
     _show(args, f"\nYou are {printable(me.name)}. You approve exactly the plan {plan.digest}.\n")
     if run.status.phase in ACTING_PHASES:
-        effect = "It has begun: your word counts for a step that is past its time, which it gives as much time again"
-        again = "; and for a broker that came back with its old configuration, which it restarts once more"
+        effect = "The run has begun. Your approval restarts the timeout of a step that took too long"
+        again = "; it also restarts a broker again that came back with its old configuration"
         _show(args, f"{effect}{again if plan.part(Restarts).static_settings else ''}.\n")
     _confirm(args, "Approve it?")
     return _decide(access, args, run, plan, Decision.APPROVE, me)
@@ -62,14 +63,14 @@ def reject(access: Access, args: argparse.Namespace) -> int:
     _show(args, rendering.head(run, me.time, None))
     if run.status.phase in ACTING_PHASES:
         what = (
-            "It has begun. It ends as Aborted: what of it is in flight is cancelled and its throttle taken back; what "
-            "is done stays."
+            "The run has begun. It ends as Aborted: the operator cancels what is in flight and removes the "
+            "throttle; what is done stays."
         )
     else:
-        what = "Nothing of it has been done. It ends as Rejected."
+        what = "The run has changed nothing. It ends as Rejected."
     if run.spec.cause is not None:
-        what += " While the finding lasts it is not proposed again, until this Remediation is deleted."
-    _show(args, f"\n{what}\nYou are {printable(me.name)}; one who may approve is enough.\n")
+        what += " The operator proposes no new run for a lasting finding until you delete this Remediation."
+    _show(args, f"\n{what}\nYou are {printable(me.name)}; one approver is enough.\n")
     _confirm(args, "End it?")
     return _decide(access, args, run, plan, Decision.REJECT, me)
 
@@ -85,11 +86,13 @@ def request_run(access: Access, args: argparse.Namespace) -> int:
     policy = cluster.spec.remediation
     if policy.mode_for(playbook.name) is RemediationMode.OBSERVE:
         way_out = "set spec.remediation.mode to Approve, for this playbook or for all"
-        raise RefusedError(f"the mode of {cluster.name} is Observe for {playbook.name}: nothing is ever done", way_out)
+        raise RefusedError(
+            f"the mode of {cluster.name} is Observe for {playbook.name}, so the operator carries out no plan", way_out
+        )
     if access.may("create", Remediation.PLURAL) is False:
         raise RefusedError(
-            f"{me.name} may not ask for a Remediation in namespace {access.namespace}",
-            "that needs the verb create on remediations (ClusterRole kafka-medic-operator-user)",
+            f"{me.name} may not request a Remediation in namespace {access.namespace}",
+            "you need the verb create on remediations (ClusterRole kafka-medic-operator-user)",
         )
     _may_use(access, playbook.name, parameters, me)
     rows = [
@@ -102,9 +105,11 @@ def request_run(access: Access, args: argparse.Namespace) -> int:
     _show(args, rendering.fields(rows))
     whose = "you may be one of them" if policy.approvals.allow_requester else "you may not be one of them"
     _show(
-        args, f"\nA plan is made and nothing is done before {policy.approvals.needed(me.name)} approved it; {whose}.\n"
+        args,
+        "\nThe operator makes a plan, and changes nothing before "
+        f"{many(policy.approvals.needed(me.name), 'approval')}; {whose}.\n",
     )
-    _confirm(args, "Ask for it?")
+    _confirm(args, "Request it?")
     name = access.create_remediation(cluster, playbook, parameters, me)
     _done(
         args,
@@ -118,8 +123,8 @@ def _may_use(access: Access, playbook: str, parameters: Mapping[str, str], me: P
     """Raises RefusedError where the admission policy would refuse the request."""
     if access.may(USE_VERB, Playbook.PLURAL, playbook) is False:
         raise RefusedError(
-            f"{me.name} may not ask for {playbook} in namespace {access.namespace}",
-            f"that needs the verb {USE_VERB} on playbooks, for {playbook}",
+            f"{me.name} may not request {playbook} in namespace {access.namespace}",
+            f"you need the verb {USE_VERB} on playbooks, for {playbook}",
         )
     if not parameters or access.may(USE_VERB, Playbook.PLURAL, playbook, "*"):
         return
@@ -128,7 +133,7 @@ def _may_use(access: Access, playbook: str, parameters: Mapping[str, str], me: P
         named = ", ".join(f"playbooks/{p}" for p in refused)
         raise RefusedError(
             f"{me.name} may not set {', '.join(refused)} of {playbook} in namespace {access.namespace}",
-            f"that needs the verb {USE_VERB} on {named}; without --set the playbook's own values count",
+            f"you need the verb {USE_VERB} on {named}; without --set the playbook's own values apply",
         )
 
 
@@ -138,14 +143,14 @@ def pause(access: Access, args: argparse.Namespace) -> int:
     answer = {"cluster": cluster.name, "namespace": cluster.namespace, "paused": True}
     if policy.paused:
         why = policy.pause_reason or "no reason given"
-        _done(args, {**answer, "reason": why}, f"{cluster.name} is paused already: {why}")
+        _done(args, {**answer, "reason": why}, f"{cluster.name} is already paused: {why}")
         return exits.OK
     # The field holds whose pause it is: who comes next has to know whom to ask.
     reason = f"{args.reason} (paused by {me.name})"
     if len(reason) > _MAX_REASON:
-        raise UnusableInputError("--reason", f"is too long; {_MAX_REASON} characters are the most")
+        raise UnusableInputError("--reason", f"is too long (limit {_MAX_REASON} characters)")
     access.change_policy(cluster, {"paused": True, "pauseReason": reason})
-    message = f"{cluster.name} is paused: {reason}\nNothing more is sent to it. What Kafka is already copying goes on."
+    message = f"{cluster.name} is paused: {reason}\nThe operator sends nothing more to it. Copies in flight continue."
     _done(args, {**answer, "reason": reason}, message)
     return exits.OK
 
@@ -160,10 +165,10 @@ def resume(access: Access, args: argparse.Namespace) -> int:
     held = [e.run for e in access.remediations(cluster.name) if e.run and e.run.status.phase not in TERMINAL_PHASES]
     for run in held:
         _show(args, f"  {run.name}: {rendering.progress_line(run)}\n")
-    _show(args, "What is approved goes on at once.\n" if held else "No run waits for it.\n")
-    _confirm(args, "Go on?")
+    _show(args, "Approved runs resume at once.\n" if held else "No run waits for it.\n")
+    _confirm(args, "Resume?")
     access.change_policy(cluster, {"paused": False, "pauseReason": None})
-    _done(args, answer, f"{cluster.name} is not paused any more")
+    _done(args, answer, f"{cluster.name} is resumed")
     return exits.OK
 
 
@@ -173,11 +178,18 @@ def _try_again(access: Access, args: argparse.Namespace, cluster: KafkaCluster, 
     if allowed is None or allowed.reason != "BreakerOpen":
         _done(args, answer, f"{cluster.name} is not paused")
         return exits.OK
-    _show(args, f"{printable(allowed.message)}\n\nOne remediation is tried; if it fails, the breaker is open again.\n")
-    _confirm(args, "Have one tried?")
+    _show(
+        args,
+        f"{printable(allowed.message)}\n\nThe operator tries one remediation; if it fails, the breaker opens again.\n",
+    )
+    _confirm(args, "Allow one try?")
     at = access.me().time.strftime("%Y-%m-%dT%H:%M:%SZ")
     access.change_policy(cluster, {"breaker": {"tryAgainAt": at}})
-    _done(args, {**answer, "tryAgainAt": at}, f"{cluster.name}: one remediation may be tried, on your word of {at}")
+    _done(
+        args,
+        {**answer, "tryAgainAt": at},
+        f"{cluster.name}: the operator may try one remediation (allowed by you at {at})",
+    )
     return exits.OK
 
 
@@ -185,19 +197,17 @@ def _decidable(access: Access, run: Remediation, me: Person, args: argparse.Name
     """The plan that there is to decide on, shown exactly as it will be named. Raises RefusedError."""
     status, plan = run.status, run.status.plan
     if status.phase in TERMINAL_PHASES:
-        raise RefusedError(f"{run.name} has ended as {status.phase}: {status.message}", "`list` shows what waits")
+        raise RefusedError(f"{run.name} ended as {status.phase}: {status.message}", "`list` shows what waits")
     if plan is None:
         message = status.message or "the operator has not seen it yet"
-        way_out = "`explain` says what it waits for; nothing has been done, so it may as well be deleted"
+        way_out = "`explain` shows what it waits for; it has changed nothing, so you can also delete it"
         raise RefusedError(f"{run.name} has no plan to decide on yet: {message}", way_out)
     if args.digest and args.digest != plan.digest:
-        raise RefusedError(
-            f"the plan of {run.name} is {plan.digest} by now, not {args.digest}", "read the present one with `show`"
-        )
+        raise RefusedError(f"the plan of {run.name} is {plan.digest}, not {args.digest}", "read it with `show`")
     if access.may(APPROVE_VERB, Remediation.PLURAL, run.name) is False:
         raise RefusedError(
             f"{me.name} may not decide on Remediation {run.name} in namespace {access.namespace}",
-            "that needs the verb approve on remediations: ask for a RoleBinding to ClusterRole kafka-medic-approver",
+            "you need the verb approve on remediations: ask for a RoleBinding to ClusterRole kafka-medic-approver",
         )
     return plan
 
@@ -206,9 +216,9 @@ def _is_what_it_says(run: Remediation, plan: Plan) -> None:
     """For an approval alone: everybody may always reject. Raises RefusedError."""
     if not digest_fits(run, plan):
         raise RefusedError(
-            f"the plan of {run.name} does not have the digest that its status says, so approving it would approve "
-            "something else than what is shown",
-            "somebody else wrote the status, or this kafka-medic is not of the operator's version",
+            f"the plan of {run.name} does not match the digest in its status, so your approval would not cover "
+            "what you read",
+            "another writer changed the status, or this kafka-medic is not of the operator's version",
         )
 
 
@@ -216,22 +226,24 @@ def _may_count(run: Remediation, plan: Plan, cluster: KafkaCluster | None, me: P
     """Raises RefusedError where an approval of this person's would be listed as one that does not count."""
     policy = cluster.spec.remediation if cluster else None
     if policy is not None and policy.mode_for(run.spec.playbook.name) is RemediationMode.OBSERVE:
-        raise RefusedError("the KafkaCluster's mode is Observe: nothing is ever done", "set its mode to Approve first")
+        raise RefusedError(
+            "the KafkaCluster's mode is Observe, so the operator carries out no plan", "first set its mode to Approve"
+        )
     if policy is not None and policy.approvals.is_machine(me.name):
         raise RefusedError(
             f"{me.name} is a ServiceAccount, and spec.remediation.approvals.serviceAccounts does not list it",
-            "approve as yourself, or have the KafkaCluster's editor list it",
+            "approve as a person, or ask the KafkaCluster's editor to list it",
         )
     # Where the KafkaCluster could not be read, nobody has been allowed to.
     if me.name == run.spec.requested_by and not (policy is not None and policy.approvals.allow_requester):
         raise RefusedError(
-            f"{me.name} asked for this run, and who asks does not approve (spec.remediation.approvals.allowRequester)",
-            "ask somebody else who may: `show` names them where it can",
+            f"{me.name} requested this run and so may not approve it (spec.remediation.approvals.allowRequester)",
+            "ask another approver: `show` names them if it can",
         )
     if run.status.started_at is None and me.time >= plan.expires_at:
         raise RefusedError(
-            f"the plan expired at {plan.expires_at:%Y-%m-%d %H:%M:%S} UTC, so an approval would not count",
-            "delete the Remediation: while the finding lasts a new one is proposed; or ask for one with `run`",
+            f"the plan expired at {plan.expires_at:%Y-%m-%d %H:%M:%S} UTC, so an approval does not count",
+            "delete the Remediation: the operator proposes a new run for a lasting finding; or request one with `run`",
         )
 
 
@@ -243,8 +255,8 @@ def _decide(
     now = present.status.plan.digest if present.status.plan else None
     if present.uid != run.uid or now != plan.digest:
         raise RefusedError(
-            f"{run.name} was planned again while you read it, so the plan that you saw is not the one that would run",
-            "read the new one and decide again; nothing was written",
+            f"{run.name} was planned again while you read it, so your plan is no longer current",
+            "nothing was written; read the new plan and decide again",
         )
     name = access.create_approval(run, plan.digest, decision, args.reason, me)
     answer = {
@@ -290,9 +302,9 @@ def _confirm(args: argparse.Namespace, question: str) -> None:
     except EOFError:
         _refuse_without_terminal()
     if answer.strip().lower() != "yes":
-        raise RefusedError("nothing was done: the answer was not yes")
+        raise RefusedError("nothing was done, because the answer was not yes")
 
 
 def _refuse_without_terminal() -> NoReturn:
-    way_out = "read it with `show`, then say --yes, and --digest with the plan that you read"
-    raise UnusableInputError("standard input", "is no terminal, so nobody can be asked", way_out)
+    way_out = "read it with `show`, then use --yes and --digest with the plan you read"
+    raise UnusableInputError("standard input", "is not a terminal, so kafka-medic cannot ask you", way_out)

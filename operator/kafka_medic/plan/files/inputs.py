@@ -245,7 +245,7 @@ def _json_fault(error: RecursionError | ValueError) -> str:
 def _why_unknown(document: Mapping[str, Any]) -> str:
     sources = document.get("sources")
     failed = [s for s in sources if isinstance(s, dict) and s.get("error")] if isinstance(sources, list) else []
-    return "; ".join(f"{s.get('name')}: {s.get('error')}"[:200] for s in failed[:3]) or "no source says why"
+    return "; ".join(f"{s.get('name')}: {s.get('error')}"[:200] for s in failed[:3]) or "no reason given"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -268,7 +268,11 @@ def _refuse_moving(rows: Sequence[Any], path: Path) -> None:
             if row.get(change, []) is None:
                 raise InputError(path, number, f"{name}: whether it is being reassigned is not known")
             if row.get(change):
-                raise InputError(path, number, f"{name} is being reassigned: wait for it or cancel it, then look again")
+                raise InputError(
+                    path,
+                    number,
+                    f"{name} is being reassigned; wait for the reassignment or cancel it, then take a new snapshot",
+                )
 
 
 def _tabulate(rows: Sequence[Any], path: Path) -> pa.Table:

@@ -72,7 +72,7 @@ class ReorderReplicas(Action):
         leaders = (AWAY, BACK) if index == 0 else (EVEN,)
         if playbook.spec.steps[index].with_.get("leaders") not in leaders:
             path = f"spec.steps[{index}].with.leaders"
-            yield Problem(path, "is not what this step can do", f"write {' or '.join(leaders)}")
+            yield Problem(path, "is not supported by this step", f"write {' or '.join(leaders)}")
 
     def plan(self, request: PlanRequest) -> Plan | Refusal:
         step = request.step(self.name)

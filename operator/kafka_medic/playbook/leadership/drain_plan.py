@@ -14,6 +14,7 @@ from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.leadership.parameters import AWAY, drain_parameters
 from kafka_medic.playbook.refusal import Refusal, unread
+from kafka_medic.report.units import many
 from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import (
@@ -44,16 +45,18 @@ def drain_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         able -= brokers | {b.id for b in snapshot.brokers if leaving(b) is not False}
         orders, stuck = _away(snapshot, brokers, able)
         if not orders:
-            message = f"broker {some(sorted(brokers))} leads nothing that another replica could lead now"
+            message = f"broker {some(sorted(brokers))} leads no partition that another replica could lead now"
             if stuck:
-                message = f"{message}; {len(stuck)} partitions stay on it, for example {some([r.tp for r in stuck], 3)}"
+                message = (
+                    f"{message}; leaders that stay on it: {len(stuck)}, for example {some([r.tp for r in stuck], 3)}"
+                )
             return Refusal(message, nothing_to_do=not stuck, reasons=_waits(message) if stuck else ())
     else:
         if others is None:
-            return Refusal("what drains of this cluster have changed could not be read", _waits("", Verdict.UNKNOWN))
+            return Refusal("the changes of earlier drains could not be read", _waits("", Verdict.UNKNOWN))
         unfit = sorted(b for b in brokers if b not in able or leaving(snapshot.broker(b)) is not False)
         if unfit:
-            message = f"broker {some(unfit)} cannot lead yet: it is away, catching up, or its node is still going"
+            message = f"broker {some(unfit)} cannot lead yet: it is down, catching up, or its node is going"
             return Refusal(message, _waits(message))
         orders, stuck = _back(snapshot, brokers, others), []
         if not orders:
@@ -79,7 +82,7 @@ def _named(run: Remediation, text: str, snapshot: Snapshot) -> frozenset[int] | 
         return Refusal("set the parameter brokers to broker ids such as 1,3", permanent=True)
     wanted = frozenset(map(int, parts))
     if strangers := sorted(wanted - {b.id for b in snapshot.brokers or ()}):
-        return Refusal(f"there is no broker {some(strangers)}", permanent=True)
+        return Refusal(f"broker {some(strangers)} does not exist", permanent=True)
     return wanted
 
 
@@ -136,21 +139,26 @@ def _plan(
     moved = sum(len(e.partitions) for e in elections)
     where = "off" if leaders == AWAY else "back to"
     lines = [
-        f"move {moved} leaderships {where} broker {some(sorted(brokers))}; no data moves",
-        f"the order of the replicas of {len(reorders)} partitions changes, so that nothing moves them back by itself",
+        f"move {many(moved, 'leadership')} {where} broker {some(sorted(brokers))}; no data moves",
+        f"the replica order of {many(len(reorders), 'partition')} changes, so that Kafka does not move the leaders "
+        "back",
     ]
     takers = Counter({b: sum(len(e.partitions) for e in elections if e.broker == b) for b, _ in by_place})
     lines += [f"  broker {broker} leads {count} more" for broker, count in sorted(takers.items())]
     if stuck:
-        lines.append(f"{len(stuck)} stay, as no other replica could take over: {some([r.tp for r in stuck], 5)}")
+        lines.append(
+            f"leaders that stay, because no other replica can take over: {len(stuck)}: {some([r.tp for r in stuck], 5)}"
+        )
     if len(orders) > len(here):
         lines.append(
-            f"{len(orders) - len(here)} more stay until a further run with an approval of its own, since one plan "
-            f"holds {MAX_INLINE_CHANGES} partitions: do not let the Pod go before that"
+            f"{len(orders) - len(here)} more need a further run with its own approval, because one plan "
+            f"holds {MAX_INLINE_CHANGES} partitions; keep the Pod until then"
         )
     words = {
-        ActionName.REORDER_REPLICAS: f"change the order of the replicas of {len(reorders)} partitions",
-        ActionName.ELECT_PREFERRED_LEADERS: f"elect the leaders of {moved} partitions, in batches that have to serve",
+        ActionName.REORDER_REPLICAS: f"change the order of the replicas of {many(len(reorders), 'partition')}",
+        ActionName.ELECT_PREFERRED_LEADERS: (
+            f"elect the leaders of {many(moved, 'partition')}, in batches, each of which must serve"
+        ),
     }
     plan = request.draft(
         Reorders(reorders=reorders),

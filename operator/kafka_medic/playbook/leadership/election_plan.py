@@ -16,6 +16,7 @@ from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.leadership.parameters import elect_parameters
 from kafka_medic.playbook.refusal import Refusal, unread
+from kafka_medic.report.units import many
 from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_plan import MAX_ELECTED, MAX_INLINE_CHANGES, Elections, Plan, PreferredElection
@@ -38,12 +39,14 @@ def election_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     if not ready:
         behind = sorted({r.replicas[0] for r in away if r.replicas} - able)
         words = "; ".join(_why_not(snapshot, broker) for broker in behind[:3]) or "they are being reassigned"
-        return Refusal(f"none of the {len(away)} partitions that are led elsewhere can be elected now: {words}")
+        return Refusal(
+            f"no election is possible now for {many(len(away), 'partition')} not led by the preferred replica: {words}"
+        )
     elections, left_out = _elections(ready)
     planned = sum(len(e.partitions) for e in elections)
     step_words = (
-        f"elect the preferred leader of {planned} partitions, {settings.batch_size} at a time to begin with, the next "
-        f"batch only when the leaders of the last one serve"
+        f"elect the preferred leader of {many(planned, 'partition')}, first {settings.batch_size} at a time, the next "
+        f"batch only when the leaders of the last batch serve"
     )
     plan = request.draft(
         Elections(elections=elections),
@@ -104,21 +107,21 @@ def _summary(
     bound: float,
 ) -> str:
     lines = [
-        f"give {planned} leaderships back to the brokers that are preferred for them; no data moves",
-        "each batch is sent only to brokers that answered right before, and the next one only when its leaders serve; "
-        f"it stops when a batch has partitions without a serving leader for {format_duration(bound)}",
+        f"return {many(planned, 'leadership')} to the preferred brokers; no data moves",
+        "a batch names only brokers that just answered, and the next batch waits until its leaders serve; "
+        f"the run stops if a leader of a batch does not serve within {format_duration(bound)}",
     ]
     for broker in dict.fromkeys(e.broker for e in elections):
         mine = [e for e in elections if e.broker == broker]
         count = sum(len(e.partitions) for e in mine)
-        lines.append(f"  broker {broker}: {count} partitions of {some([e.topic for e in mine], 5)}")
+        lines.append(f"  broker {broker}: {many(count, 'partition')} of {some([e.topic for e in mine], 5)}")
     if not_ready:
-        lines.append(f"{not_ready} more are led elsewhere, and their preferred replica cannot take over yet")
+        lines.append(f"{not_ready} more have another leader, and their preferred replica cannot take over yet")
     if left_out:
         lines.append(
-            f"{left_out} more could be elected, and are left for a further run with an approval of its own: one plan "
+            f"{left_out} more need a further run with its own approval: one plan "
             f"holds {MAX_ELECTED} partitions, of {MAX_INLINE_CHANGES} brokers and topics"
         )
     if by_kafka := rebalanced_by_kafka(snapshot):
-        lines.append(f"{by_kafka}. What it has done by then is not done again")
+        lines.append(f"{by_kafka}. The run does not repeat what Kafka has already elected")
     return "\n".join(lines)[:8000]

@@ -24,6 +24,7 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import ElectPreferred
 from kafka_medic.playbook.leadership.parameters import ElectParameters
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.remediation_plan import MAX_ELECTED_AT_ONCE, Elections, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
@@ -89,11 +90,16 @@ def elect(
     if begun is not None:
         return _begun(begun, standing, planned, settings, now, progress)
     if standing.unknown:
-        message = f"who leads could not be read: {some([planned[i][0] for i in standing.unknown], 3)}"
+        message = f"leaders could not be read: {some([planned[i][0] for i in standing.unknown], 3)}"
         return StepReport(StepState.UNKNOWN, message, progress=progress)
     if not standing.away or len(batches) >= most:
         # What serves no more by now is for its own finding: nothing is left to elect.
-        words = f"{len(standing.serving)} of {len(planned)} partitions are led by their preferred replica and serve"
+        words = "skipped, leaders are already balanced"
+        if planned:
+            words = (
+                f"led by the preferred replica and serving: {len(standing.serving)} of "
+                f"{many(len(planned), 'partition')}"
+            )
         return StepReport(StepState.REACHED, words, progress=progress)
     able = able_to_lead(snapshot) or frozenset()
     ready = [i for i in standing.away if planned[i][1] in able]
@@ -125,7 +131,7 @@ def batch_size(batches: Sequence[JournalEntry], settings: ElectParameters, left:
 def _reordered(row: PartitionRow | None, broker: int) -> str | None:
     if row is None or not row.replicas or row.replicas[0] == broker:
         return None
-    return f"{row.tp} has another preferred replica now ({row.replicas[0]}) than the plan saw ({broker})"
+    return f"the preferred replica of {row.tp} is {row.replicas[0]} (planned: {broker})"
 
 
 def _standing(planned: list[tuple[TopicPartition, int]], rows: Mapping[TopicPartition, PartitionRow]) -> _Standing:
@@ -161,13 +167,13 @@ def _begun(
         return _elect(entry.id, unsent, sorted(places), planned, progress)
     waiting = [i for i in (*standing.silent, *standing.unknown) if i in places]
     if not waiting:
-        message = f"a batch of {len(places)} serves; {len(standing.away)} partitions to go"
+        message = f"a batch of {len(places)} serves; {many(len(standing.away), 'partition')} left"
         return StepReport(StepState.WAIT, message, observed=(entry.id,), progress=progress, streak=0)
     names = some([planned[i][0] for i in waiting], 3)
-    message = f"{len(waiting)} of {len(places)} partitions of the last batch do not serve yet: {names}"
+    message = f"not yet serving: {len(waiting)} of {many(len(places), 'partition')} of the last batch: {names}"
     late = None
     if since > settings.leaderless_within:
-        late = f"{message}, {since:.0f} s after they were elected (bound {format_duration(settings.leaderless_within)})"
+        late = f"{message}, {since:.0f} s after the election (limit {format_duration(settings.leaderless_within)})"
     return StepReport(StepState.WAIT, message, progress=progress, streak=0, stuck=late)
 
 
@@ -176,7 +182,7 @@ def _elect(
 ) -> StepReport:
     return StepReport(
         StepState.ACT,
-        f"electing the preferred leaders of {len(places)} partitions",
+        f"electing the preferred leaders of {many(len(places), 'partition')}",
         intent=ElectPreferred(id_, {planned[i][0]: planned[i][1] for i in places}),
         target=some([planned[i][0] for i in batch], 5),
         saved={PLACES: _ranges(batch)},

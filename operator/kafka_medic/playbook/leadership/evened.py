@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kafka_medic.plan.model import Move
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.plan_file import elections_of
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import PartitionChange, PreferredElection
 from kafka_medic.resources.vocabulary import ActionName
 
@@ -31,11 +32,12 @@ def evened_leaders(request: PlanRequest, moves: Sequence[Move]) -> EvenedLeaders
         if m.preferred_order[0] != m.replicas[0]
     )
     if not reorders:
-        none = "leaders are as even as they can be without it"
+        none = "leaders are already balanced"
         return EvenedLeaders(words={ActionName.REORDER_REPLICAS: none, ActionName.ELECT_PREFERRED_LEADERS: none})
     words = {
-        ActionName.REORDER_REPLICAS: f"put a new replica first in the lists of {len(reorders)} partitions",
-        ActionName.ELECT_PREFERRED_LEADERS: f"elect the leaders of {len(reorders)} partitions, in batches that have to "
-        "serve",
+        ActionName.REORDER_REPLICAS: f"put a new replica first in the lists of {many(len(reorders), 'partition')}",
+        ActionName.ELECT_PREFERRED_LEADERS: (
+            f"elect the leaders of {many(len(reorders), 'partition')}, in batches, each of which must serve"
+        ),
     }
     return EvenedLeaders(reorders, elections_of(reorders), words)

@@ -11,6 +11,7 @@ from kafka_medic.guard.reorder import Orders
 from kafka_medic.playbook.effects import Reorder
 from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import Plan, Reorders
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 
@@ -25,10 +26,10 @@ def other_orders(orders: Orders, snapshot: Snapshot) -> str | None:
     """The first partition whose replicas are neither as the plan saw them nor as it wants them."""
     for row in snapshot.rows(set(orders)) if orders else ():
         if row.adding or row.removing:
-            return f"{row.tp} is being reassigned by somebody else"
+            return f"another client is reassigning {row.tp}"
         if row.replicas is not None and row.replicas not in orders[row.tp]:
             before = list(orders[row.tp][0])
-            return f"{row.tp} has replicas {list(row.replicas)}; the plan saw {before}"
+            return f"{row.tp} has replicas {list(row.replicas)}; the plan has {before}"
     return None
 
 
@@ -40,7 +41,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
 def reorder(id_: str, orders: Orders, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
     """Where a change of orders stands whose journal id is `id_`. A partition that is gone by now counts as done."""
     if not orders:
-        return StepReport(StepState.REACHED, "every partition has the order that is wanted")
+        return StepReport(StepState.REACHED, "every partition has the planned replica order")
     if snapshot.partitions is None:
         return StepReport(StepState.UNKNOWN, "the partitions could not be read")
     drifted = other_orders(orders, snapshot)
@@ -55,14 +56,16 @@ def reorder(id_: str, orders: Orders, journal: Mapping[str, JournalEntry], snaps
         return StepReport(StepState.UNKNOWN, message, progress=progress)
     if not due:
         seen = (id_,) if id_ in journal else ()
-        return StepReport(StepState.REACHED, "every order is as wanted", observed=seen, progress=progress)
+        return StepReport(
+            StepState.REACHED, "every partition has the planned replica order", observed=seen, progress=progress
+        )
     if id_ in journal and journal[id_].state is IntentState.DONE:
-        message = f"the order of the replicas of {some(sorted(due), 3)} was changed again by somebody else"
+        message = f"another client changed the replica order of {some(sorted(due), 3)}"
         return StepReport(StepState.DRIFTED, message, progress=progress)
     asked = portion(snapshot, sorted(due))
     return StepReport(
         StepState.ACT,
-        f"changing the order of the replicas of {len(asked)} partitions{followed_by(asked, due)}",
+        f"changing the replica order of {many(len(asked), 'partition')}{followed_by(asked, due)}",
         intent=Reorder(id_, {tp: due[tp] for tp in asked}),
         target=some(sorted(due), 5),
         progress=progress,

@@ -19,6 +19,7 @@ from kafka_medic.playbook.effects import ScaleWorkload
 from kafka_medic.playbook.extra_reads import ExtraReads
 from kafka_medic.playbook.offsets.offset_step import states
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import OffsetChanges, Plan, StoppedConsumers, StoppedWorkload
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 from kafka_medic.resources.vocabulary import Guard
@@ -47,9 +48,9 @@ def as_planned(plan: Plan, answers: ExtraReads) -> Reason:
     """Before anything is done: whether it is still what the plan saw."""
     guard, planned, now = Guard.PRECONDITIONS_HOLD, plan.part(StoppedConsumers).workload, answers.workload
     if planned is None:
-        return Reason(guard, Verdict.DENY, "the plan names nothing to be stopped")
+        return Reason(guard, Verdict.DENY, "the plan names no workload to stop")
     if not isinstance(now, Workload):
-        return Reason(guard, Verdict.UNKNOWN, f"{name_of(planned)} could not be read: {now or 'it was not asked for'}")
+        return Reason(guard, Verdict.UNKNOWN, f"{name_of(planned)} could not be read: {now or 'it was not read'}")
     drift = _drift(planned, now)
     return Reason(guard, Verdict.DENY if drift else Verdict.ALLOW, drift or f"{name_of(planned)} is as planned")
 
@@ -64,9 +65,9 @@ def void(plan: Plan, answers: ExtraReads) -> str | None:
 
 def _drift(planned: StoppedWorkload, now: Workload) -> str | None:
     if now.uid != planned.uid:
-        return f"{name_of(planned)} is {'gone' if now.uid is None else 'another one'} by now"
+        return f"{name_of(planned)} was {'deleted' if now.uid is None else 'replaced'} since the plan"
     if now.replicas != planned.replicas:
-        return f"{name_of(planned)} is to run {now.replicas} replicas by now; the plan saw {planned.replicas}"
+        return f"{name_of(planned)} has {many(now.replicas, 'replica')} (planned: {planned.replicas})"
     return None
 
 
@@ -80,12 +81,14 @@ def assess_stop(
     ours = journal.get(id_)
     if now.uid == planned.uid and now.replicas == 0 and ours is not None:
         if now.running:
-            return StepReport(StepState.WAIT, f"{now.running} Pods of {name_of(planned)} are going", observed=(id_,))
+            return StepReport(
+                StepState.WAIT, f"{many(now.running, 'Pod')} of {name_of(planned)} still stopping", observed=(id_,)
+            )
         return _left(plan, planned, snapshot, id_)
     if drift := _drift(planned, now):
         return StepReport(StepState.DRIFTED, drift)
     if ours is not None and ours.state is IntentState.DONE:
-        return StepReport(StepState.DRIFTED, f"somebody has started {name_of(planned)} again")
+        return StepReport(StepState.DRIFTED, f"another client has started {name_of(planned)} again")
     return StepReport(
         StepState.ACT,
         f"stopping {name_of(planned)}",
@@ -104,9 +107,7 @@ def _left(plan: Plan, planned: StoppedWorkload, snapshot: Snapshot, id_: str) ->
     standing = states(snapshot, groups)
     alive = sorted(group for group, state in standing.items() if state != EMPTY)
     if alive:
-        message = (
-            f"no Pod of {name_of(planned)} runs; until its session is over a member of {some(alive)} is still there"
-        )
+        message = f"no Pod of {name_of(planned)} runs; {some(alive)} has a member until its session times out"
         return StepReport(StepState.WAIT, message, observed=(id_,))
     return StepReport(StepState.REACHED, f"{name_of(planned)} is stopped", observed=(id_,))
 
@@ -124,21 +125,25 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: Ex
     report = _start(f"{step}/{START_AGAIN}", plan, journal, answers)
     on_its_way = sent.state is IntentState.INTENDED and (now - sent.last_asked).total_seconds() < ON_ITS_WAY
     if report.state is StepState.REACHED and on_its_way and f"{step}/{START_AGAIN}" not in journal:
-        return StepReport(StepState.WAIT, "what stops the consumers may still be on its way", restores=True)
+        return StepReport(StepState.WAIT, "the scale-down may still arrive", restores=True)
     return report
 
 
 def _start(id_: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: ExtraReads) -> StepReport:
     planned, now = plan.part(StoppedConsumers).workload, answers.workload
     if planned is None or not isinstance(now, Workload):
-        return StepReport(StepState.UNKNOWN, f"still to be started: {as_planned(plan, answers).message}", restores=True)
+        return StepReport(
+            StepState.UNKNOWN, f"not yet started again: {as_planned(plan, answers).message}", restores=True
+        )
     seen = (id_,) if id_ in journal else ()
     if now.uid != planned.uid or now.replicas not in (0, planned.replicas):
-        return StepReport(StepState.REACHED, f"left as somebody else has it: {_drift(planned, now)}", observed=seen)
+        return StepReport(
+            StepState.REACHED, f"left as another client changed it: {_drift(planned, now)}", observed=seen
+        )
     if now.replicas == 0:
         started = journal.get(id_)
         if started is not None and started.state is IntentState.DONE:
-            return StepReport(StepState.REACHED, f"somebody has stopped {name_of(planned)} again")
+            return StepReport(StepState.REACHED, f"another client has stopped {name_of(planned)} again")
         return StepReport(
             StepState.ACT,
             f"starting {name_of(planned)} again",
@@ -147,6 +152,8 @@ def _start(id_: str, plan: Plan, journal: Mapping[str, JournalEntry], answers: E
             restores=True,
         )
     if now.running < planned.replicas:
-        message = f"{now.running} of {planned.replicas} Pods of {name_of(planned)} are there"
+        message = f"{now.running} of {many(planned.replicas, 'Pod')} of {name_of(planned)} running"
         return StepReport(StepState.WAIT, message, observed=seen, restores=True)
-    return StepReport(StepState.REACHED, f"{name_of(planned)} runs {planned.replicas} replicas again", observed=seen)
+    return StepReport(
+        StepState.REACHED, f"{name_of(planned)} runs {many(planned.replicas, 'replica')} again", observed=seen
+    )

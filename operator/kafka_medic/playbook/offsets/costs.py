@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.columns import strings
 from kafka_medic.guard.evaluate import some
+from kafka_medic.report.units import many
 from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.remediation_plan import OffsetChange
 
@@ -19,8 +20,8 @@ SHOWN = 30
 """Lines of a summary that tell of single offsets."""
 SECONDS_A_GROUP = 2
 """From the look before a group's offsets are set to the look that sees them."""
-COUNTED = "counted in offsets; compacted topics and transactions hold fewer records, so there these are upper bounds"
-UNSEEN = "a consumer that assigns its partitions itself is no member of its group and is not seen: see that none runs"
+COUNTED = "counts are offsets, which are upper bounds for compacted topics and transactions: these hold fewer records"
+UNSEEN = "a consumer that assigns its partitions itself is not a group member; check that none runs"
 
 INNER = ("-changelog", "-repartition")
 """How Kafka Streams ends the names of its own topics, which begin with the application's."""
@@ -39,14 +40,17 @@ def lines(planned: Sequence[OffsetChange], paces: Mapping[str, float]) -> Iterat
     offsets a second."""
     room = SHOWN
     for group, mine in by_group(planned).items():
-        sums = f"{sum(c.skipped for c in mine)} offsets skipped, at most {sum(c.read_again for c in mine)} read again"
-        yield f"  group {group}: {len(mine)} partitions, {sums}{_time(mine, paces.get(group))}"
+        sums = (
+            f"{many(sum(c.skipped for c in mine), 'offset')} skipped, at most {sum(c.read_again for c in mine)} "
+            "read again"
+        )
+        yield f"  group {group}: {many(len(mine), 'partition')}, {sums}{_time(mine, paces.get(group))}"
         for c in mine[: max(room, 0)]:
             log = "not known" if c.log_end is None else f"{c.log_start} to {c.log_end}"
             yield f"    {c.topic}-{c.partition}: {c.before} to {c.after} (log {log}): {c.reason}"
         room -= len(mine)
     if room < 0:
-        yield f"    and {-room} more offsets; all are in status.plan.offsets"
+        yield f"    and {-room} more offsets; see status.plan.offsets"
 
 
 def _time(mine: Sequence[OffsetChange], pace: float | None) -> str:
@@ -55,18 +59,20 @@ def _time(mine: Sequence[OffsetChange], pace: float | None) -> str:
     if not ahead:
         return ""
     if not pace:
-        return f"; {ahead} to the log ends, which takes a time that is not known: it was not seen reading"
+        return f"; {ahead} to the log ends, in an unknown time: the operator has not seen it read"
     took = format_duration(math.ceil(ahead / pace))
-    return f"; {ahead} to the log ends, about {took} at {pace:.3g} a second, the fastest it was seen reading"
+    return f"; {ahead} to the log ends, about {took} at {pace:.3g} a second, its fastest observed rate"
 
 
 def notes(planned: Sequence[OffsetChange], snapshot: Snapshot) -> Iterator[str]:
     """What goes for the plan as a whole."""
     groups = len(by_group(planned))
-    yield f"takes about {format_duration(groups * SECONDS_A_GROUP)}, while the consumers of these groups are stopped"
+    yield (
+        f"takes about {format_duration(groups * SECONDS_A_GROUP)}; the consumers of these groups are stopped meanwhile"
+    )
     yield COUNTED
     yield UNSEEN
-    yield "what is committed now is kept in this plan; undo-offset-reset puts it back"
+    yield "this plan keeps the current offsets; undo-offset-reset restores them"
     yield from warnings(planned, snapshot)
 
 
@@ -86,13 +92,13 @@ def _application(group: str, topics: Sequence[str], committed_with: Sequence[str
     if inner or any(_of_streams(text) for text in committed_with):
         by = some(inner, 3) if inner else "by the metadata of its commits"
         return (
-            f"{group} looks like a Kafka Streams application ({by}): its state stores and inner topics "
-            "stay as they are; kafka-streams-application-reset is what resets those"
+            f"{group} looks like a Kafka Streams application ({by}): its state stores and internal topics "
+            "stay unchanged; kafka-streams-application-reset resets them"
         )
     if group.startswith("connect-"):
         return (
-            f"{group} looks like a sink connector: stop it by Connect's own REST API (PUT .../stop), or it will commit "
-            "what it remembers; offsets of connectors can also be altered there (KIP-875)"
+            f"{group} looks like a sink connector. Stop it with Connect's REST API (PUT .../stop), or it commits "
+            "its old offsets again; that API can also change offsets (KIP-875)"
         )
     return None
 

@@ -21,6 +21,7 @@ from kafka_medic.cluster.groups import EMPTY, Committed
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.playbook.effects import SetOffsets
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import OffsetChange, OffsetChanges, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
@@ -108,14 +109,14 @@ def void(plan: Plan, snapshot: Snapshot, over: Collection[str] = ()) -> str | No
             continue
         if now != saved(c):
             text = "nothing" if now.offset < 0 else f"{now.offset} (leader epoch {now.leader_epoch})"
-            return f"group {c.group} has committed {text} on {tp}; the plan saw {c.before} ({c.before_epoch})"
+            return f"group {c.group} has committed {text} on {tp}; the plan has {c.before} ({c.before_epoch})"
         if tp not in rows:
-            return f"{tp} is gone"
+            return f"{tp} no longer exists"
         if c.topic_id is not None and ids.get(c.topic) not in (None, c.topic_id):
-            return f"topic {c.topic} was deleted and made anew"
+            return f"topic {c.topic} was deleted and recreated"
         start, end = rows[tp].log_start, rows[tp].log_end
         if keeps_within_log(plan) and start is not None and end is not None and not start <= c.after <= end:
-            return f"{tp}: the log is {start} to {end} by now, so {c.after} is not in it"
+            return f"{tp}: offset {c.after} is outside the log ({start} to {end})"
     return None
 
 
@@ -156,7 +157,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         return StepReport(StepState.DRIFTED, drift, observed=observed, progress=progress)
     group = next_group(step, plan, journal, snapshot)
     if group is None:
-        words = f"{len(offsets)} offsets are committed as planned"
+        words = many(len(offsets), "offset committed as planned", "offsets committed as planned")
         return StepReport(StepState.REACHED, words, observed=observed, progress=progress)
     mine = [c for c in left if c.group == group]
     unknown = [c for c in mine if (group, partition_of(c)) in present and present[group, partition_of(c)] is None]
@@ -169,9 +170,9 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     id_ = next(i for i, g in _entries(step, plan).items() if g == group)
     return StepReport(
         StepState.ACT,
-        f"setting {len(due)} committed offsets of group {group}",
+        f"setting {many(len(due), 'committed offset')} of group {group}",
         intent=SetOffsets(id_, group, due),
-        target=f"{group} on {len(mine)} partitions",
+        target=f"{group} on {many(len(mine), 'partition')}",
         observed=observed,
         progress=progress,
     )

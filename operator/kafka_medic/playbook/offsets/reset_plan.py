@@ -26,6 +26,7 @@ from kafka_medic.playbook.offsets.costs import SECONDS_A_GROUP, lines, notes
 from kafka_medic.playbook.offsets.parameters import ResetParameters, reset_parameters, stopped_workload
 from kafka_medic.playbook.offsets.targets import Aim, How, Spot, read_aim, target
 from kafka_medic.playbook.refusal import Refusal, unread
+from kafka_medic.report.units import many
 from kafka_medic.resources.kafkacluster_status import LogEndRegressionStatus
 from kafka_medic.resources.name_patterns import NameFilter, refused
 from kafka_medic.resources.playbook import Step
@@ -85,10 +86,14 @@ def reset_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     if not due:
         return _none(found, live, answers, missed)
     planned, left = bounded(due)
-    words = [f"set {len(planned)} committed offsets of {len({c.group for c in planned})} groups: {settings.to}"]
+    words = [
+        f"set {many(len(planned), 'committed offset')} of {many(len({c.group for c in planned}), 'group')}: "
+        f"{settings.to}"
+    ]
     if stopped is not None:
         words.append(
-            f"{name_of(stopped)} is stopped before, and runs {stopped.replicas} replicas again after, at any end"
+            f"{name_of(stopped)} stops before and runs {many(stopped.replicas, 'replica')} again afterwards, "
+            "however the run ends"
         )
     words += [*notes(planned, snapshot), *_left(left, found), *missed, *_live(live, answers)]
     words += lines(planned, answers.paces)
@@ -109,13 +114,13 @@ def to_stop(request: PlanRequest, settings: ResetParameters) -> StoppedWorkload 
         return Refusal("groups: name the groups whose consumers are to be stopped", permanent=True)
     guard, now = Guard.PRECONDITIONS_HOLD, request.reads.workload
     if not isinstance(now, Workload):
-        message = f"{kind.value} {name} could not be read: {now or 'it was not asked for'}"
+        message = f"{kind.value} {name} could not be read: {now or 'it was not read'}"
         return Refusal(message, (Reason(guard, Verdict.UNKNOWN, message),))
     if now.uid is None:
-        message = f"there is no {kind.value} {name} in {request.run.namespace}"
+        message = f"{kind.value} {name} does not exist in {request.run.namespace}"
         return Refusal(message, (Reason(guard, Verdict.DENY, message),))
     if now.replicas == 0:
-        message = f"{kind.value} {name} is stopped already: reset-consumer-offsets is for that"
+        message = f"{kind.value} {name} is already stopped; use reset-consumer-offsets"
         return Refusal(message, permanent=True)
     return StoppedWorkload(kind=kind, name=name, uid=now.uid, replicas=now.replicas)
 
@@ -133,7 +138,7 @@ def aim_of(settings: ResetParameters) -> Aim | Refusal:
     except ValueError as problem:
         return Refusal(str(problem), permanent=True)
     if aim.how is not How.LAST_KNOWN_GOOD and settings.groups is None:
-        message = f"groups: {aim.how} moves offsets that nothing is wrong with; name the groups it is for"
+        message = f"groups: {aim.how} also moves valid offsets; name the groups"
         return Refusal(message, permanent=True)
     return aim
 
@@ -143,7 +148,7 @@ def _pattern(name: str, text: str | None) -> tuple[str, ...]:
     if text is None:
         return ()
     if len(text) > MAX_PATTERN:
-        raise ValueError(f"{name} is a pattern of {len(text)} characters; at most {MAX_PATTERN} are read")
+        raise ValueError(f"{name} is a pattern of {len(text)} characters (limit {MAX_PATTERN})")
     if (why := refused(text)) is not None:
         raise ValueError(f"{name} is not a regular expression (RE2): {why}; write one such as orders-.*")
     return (text,)
@@ -251,12 +256,14 @@ def not_told(spots: Sequence[Spot], aim: Aim, answers: ExtraReads) -> list[str]:
     """Why a loss that new writes have hidden may have stayed unseen."""
     words: list[str] = []
     if aim.how is How.LAST_KNOWN_GOOD and (count := len(epoch_questions(spots))) > MAX_EPOCHS:
-        words.append(f"only {MAX_EPOCHS} of {count} leader epochs could be asked about at once; name fewer groups")
+        words.append(f"only {MAX_EPOCHS} of {many(count, 'leader epoch')} could be read at once; name fewer groups")
     if untimed := _untimed(spots, aim, answers):
         words.append(f"which offset belongs to that time could not be read: {some(sorted(untimed), 5)}")
     if answers.silent:
         where = some(sorted(answers.silent), 5)
-        words.append(f"whether records were lost under commits is not known, since the leader does not answer: {where}")
+        words.append(
+            f"whether records below commits were lost is not known, because the leader does not answer: {where}"
+        )
     return words
 
 
@@ -287,7 +294,7 @@ def _none(found: Chosen, live: Mapping[str, str | None], answers: ExtraReads, mi
     if found.unread or found.unfit or found.untold or missed:
         message = "; ".join([*_left(0, found), *missed])
         return Refusal(message, (Reason(TARGET_WITHIN_LOG, Verdict.UNKNOWN, message),))
-    return Refusal("every committed offset that this is about is where it should be", nothing_to_do=True)
+    return Refusal("every matching committed offset is already at its target", nothing_to_do=True)
 
 
 def finished(
@@ -298,9 +305,11 @@ def finished(
 ) -> Plan:
     """The plan with its digest."""
     groups = len({c.group for c in planned})
-    setting = f"commit {len(planned)} offsets for {groups} groups without members, one group after the other"
+    setting = (
+        f"commit {many(len(planned), 'offset')} for {many(groups, 'group')} without members, one group after the other"
+    )
     sentences = {
-        ActionName.STOP_CONSUMERS: f"scale {name_of(stopped)} to 0, and wait until its members have left"
+        ActionName.STOP_CONSUMERS: f"scale {name_of(stopped)} to 0 and wait until its members have left"
         if stopped
         else "",
         ActionName.RESET_OFFSETS: setting,
@@ -321,19 +330,19 @@ def finished(
 
 def _left(left: int, found: Chosen) -> Iterator[str]:
     if left:
-        yield f"{left} more offsets are left for a further run"
+        yield f"{many(left, 'more offset')} left for a further run"
     if found.unread:
         yield (
-            f"not planned, since where the log begins and ends is not known: {some(found.unread, 5)}; an offset is no "
-            "problem there while nobody leads"
+            f"not planned, because log start and log end are not known: {some(found.unread, 5)}; an offset does no "
+            "harm there without a leader"
         )
     if found.untold:
-        yield f"not planned, since it could not be read: {some([printable(told) for told in found.untold], 3)}"
+        yield f"not planned, because it could not be read: {some([printable(told) for told in found.untold], 3)}"
     if found.unfit:
         names = some([shown(g) for g in found.unfit], 5)
-        yield f"not planned, since a plan cannot hold the name or the metadata: {names}"
+        yield f"not planned, because a plan cannot hold the name or the metadata: {names}"
 
 
 def _live(live: Mapping[str, str | None], answers: ExtraReads) -> list[str]:
     told = [held_by(group, state, answers.members.get(group)) for group, state in list(live.items())[:MAX_HELD]]
-    return [*told, *([f"and {len(live) - MAX_HELD} more groups with members"] if len(live) > MAX_HELD else [])]
+    return [*told, *([f"and {many(len(live) - MAX_HELD, 'more group')} with members"] if len(live) > MAX_HELD else [])]

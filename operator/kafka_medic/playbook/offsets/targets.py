@@ -16,6 +16,7 @@ from kafka_medic.cluster.document import timestamp
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.diagnose.log_ends import MAX_GROUPS
+from kafka_medic.report.units import many
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.kafkacluster_status import LogEndRegressionStatus
@@ -65,7 +66,7 @@ def read_aim(text: str) -> Aim:
     try:
         how = How(word)
     except ValueError:
-        raise ValueError(f"{text[:60]!r} says no offset; {WAY_OUT}") from None
+        raise ValueError(f"{text[:60]!r} is not an offset; {WAY_OUT}") from None
     match how:
         case How.OFFSET | How.SHIFT_BY:
             if not re.fullmatch(r"[+-]?\d{1,19}" if how is How.SHIFT_BY else r"\d{1,19}", value):
@@ -193,7 +194,10 @@ def _last_known_good(spot: Spot) -> Target | None:
             words = f"{lost}; the group had read all before it, and nothing of what was written since"
             again = 0
         else:
-            words = f"{lost}; the commit does not tell its leader epoch, so the {fresh} offsets since may be read again"
+            words = (
+                f"{lost}; the commit does not tell its leader epoch, so the {many(fresh, 'offset')} since may be "
+                "read again"
+            )
             again = max(0, fresh)
         if r.after < start:
             words = f"{words}; what retention has deleted by now is skipped"

@@ -17,6 +17,7 @@ from kafka_medic.playbook.offsets.offset_step import committed_now, partition_of
 from kafka_medic.playbook.offsets.parameters import restored_run
 from kafka_medic.playbook.offsets.reset_plan import MAX_HELD, bounded, finished
 from kafka_medic.playbook.refusal import Refusal, unread
+from kafka_medic.report.units import many
 from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_plan import OffsetChange, Plan
 from kafka_medic.resources.vocabulary import Guard
@@ -43,17 +44,19 @@ def undo_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     if not due and text:
         return Refusal("; ".join(text), tuple(Reason(GROUP_EMPTY, Verdict.WAIT, t) for t in text))
     if not due:
-        return Refusal(f"every offset that {name} set is as it was before, or is gone", nothing_to_do=True)
+        return Refusal(f"every offset that {name} set is already restored or no longer exists", nothing_to_do=True)
     planned, left = bounded(due)
     groups = len({c.group for c in planned})
-    words = [f"put {len(planned)} committed offsets of {groups} groups back as they were before {name}"]
+    words = [
+        f"put {many(len(planned), 'committed offset')} of {many(groups, 'group')} back to their values before {name}"
+    ]
     outside = [partition_of(c) for c in planned if c.log_end is not None and c.after > c.log_end]
     if outside:
-        words.append(f"back to offsets that the log does not have, as they were: {some(outside, 5)}")
+        words.append(f"restored to offsets outside the log, as before: {some(outside, 5)}")
     if gone:
-        words.append(f"not planned, since there is no such partition or no committed offset any more: {some(gone, 5)}")
+        words.append(f"not planned, because the partition or its committed offset no longer exists: {some(gone, 5)}")
     if left:
-        words.append(f"{left} more offsets are left for a further run")
+        words.append(f"{many(left, 'more offset')} left for a further run")
     words += [*warnings(planned, snapshot), *text, *lines(planned, answers.paces)]
     return finished(request, planned, words)
 
@@ -61,13 +64,13 @@ def undo_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
 def _earlier(request: PlanRequest, name: str) -> OtherRun | Refusal:
     """The run whose offsets are to be put back."""
     if not name:
-        return Refusal("parameters.remediation: name the Remediation whose offsets are to be put back", permanent=True)
+        return Refusal("parameters.remediation: name the Remediation whose offsets to restore", permanent=True)
     if request.others is None:
         message = "what the other Remediations of this cluster have set could not be read"
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.UNKNOWN, message),))
     earlier = next((o for o in request.others if o.name == name), None)
     if earlier is None or not earlier.offsets:
-        message = f"parameters.remediation: {name} is no Remediation of this KafkaCluster that has set an offset"
+        message = f"parameters.remediation: {name} is not a Remediation of this KafkaCluster that set offsets"
         return Refusal(message, permanent=True)
     return earlier
 

@@ -33,7 +33,7 @@ class _OwnersAction(Action):
     def cost(self, plan: Plan) -> Cost:
         """What people have to do by hand is nothing that Auto can begin."""
         by_hand = any(o.by is EditedBy.PERSON for o in plan.part(OwnedTopics).each())
-        return Cost(asks=("a person has to edit the owners of topics",) if by_hand else ())
+        return Cost(asks=("a person must edit the owners of topics",) if by_hand else ())
 
 
 class PauseOwners(_OwnersAction):

@@ -64,7 +64,7 @@ def divided(request: PlanRequest, topics: Collection[str]) -> Division | Refusal
     quick = [topic for topic in topics if topic not in left and not _needs_people(owned.get(topic))]
     if quick:
         for topic in sorted(owned.keys() - left.keys() - set(quick)):
-            left[topic] = owned[topic], "for a plan of their own, since a person has to pause their owners"
+            left[topic] = owned[topic], "for a plan of their own, because a person must pause their owners"
     if topics and len(left) == len(set(topics)):
         message = "; ".join(Division({}, left, several).lines())
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.WAIT, message),))
@@ -96,7 +96,7 @@ def owner_lines(plan: Plan) -> Sequence[str]:
         edits = {edit.name: edit.after for edit in topic.edits}
         who = "the operator" if topic.by is EditedBy.OPERATOR else f"you, since {topic.reason}"
         pauses = f"{pause_command(topic.kind, topic.name)}; at the end "
-        pauses = "it stays paused, as it is now; " if topic.paused else pauses
+        pauses = "it stays paused, as now; " if topic.paused else pauses
         edit = edit_command(topic.kind, topic.name, edits) if edits else "no edit"
         lines.append(f"  {topic.kind} {topic.name}, by {who}: {pauses}{edit}")
     if len(owned) > SHOWN:
@@ -109,20 +109,20 @@ def unplanned_owner(plan: Plan, snapshot: Snapshot) -> str | None:
     acting, planned = acting_owners(snapshot) or {}, {o.topic for o in plan.part(OwnedTopics).each()}
     topics = {*plan.part(ReplicaMoves).topics(), *plan.part(SettingChanges).topics()}
     found = [f"{acting[t].kind} {acting[t].name}" for t in sorted(topics & acting.keys() - planned)]
-    return f"topics of the plan have an owner by now: {some(found, 5)}" if found else None
+    return f"topics of the plan have an owner since then: {some(found, 5)}" if found else None
 
 
 def _why_left(owner: TopicOwner, *, hands_over: bool, several: bool) -> str | None:
     """Why a plan leaves the topic out, whoever would edit the object; one sentence for all topics alike."""
     if owner.acts and not hands_over:
-        return "since their owner would change them back, and the playbook does not pause owners"
+        return "because their owner would revert them, and the playbook does not pause owners"
     if several:
-        return "since several objects describe it"
+        return "because several objects describe the topic"
     if owner.changing:
-        return "since their owner's operator is changing their replicas"
+        return "because their owner's operator is changing their replicas"
     if owner.min_isr is None and owner.min_isr_text is not None:
-        return f"since {MIN_ISR} of their owner's object is no number"
-    return "since the uid of their owner's object is not known" if owner.uid is None else None
+        return f"because {MIN_ISR} of their owner's object is not a number"
+    return "because the uid of their owner's object is not known" if owner.uid is None else None
 
 
 def _described_twice(snapshot: Snapshot) -> Mapping[str, Sequence[str]]:
@@ -177,7 +177,11 @@ def _replicas_after(plan: Plan, snapshot: Snapshot) -> Mapping[str, int]:
 def _words(owned: Sequence[OwnedTopic]) -> tuple[str, str]:
     pausing = [f"{o.kind} {o.name}" for o in owned if not o.paused]
     edited = [f"{o.kind} {o.name}" for o in owned if o.edits]
-    paused = f"keep their operator off: pause {some(pausing, 5)}" if pausing else "every owner is paused already"
+    paused = (
+        f"pause {some(pausing, 5)}, so that their operator leaves them alone"
+        if pausing
+        else "every owner is paused already"
+    )
     edits = f"edit {some(edited, 5)}" if edited else "no owner needs an edit"
-    resumes = f", then take the pause off {some(pausing, 5)}" if pausing else ""
-    return paused[:1024], f"{edits}{resumes}, and see that nothing is put back"[:1024]
+    resumes = f", then resume {some(pausing, 5)}" if pausing else ""
+    return paused[:1024], f"{edits}{resumes}, and check that nothing is reverted"[:1024]

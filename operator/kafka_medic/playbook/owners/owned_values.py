@@ -26,7 +26,7 @@ def value_of(owner: TopicOwner, name: str) -> str | None:
 def why_a_person(owner: TopicOwner) -> str | None:
     """Why kafka-medic does not edit the object; None where it may."""
     if owner.kept_by is not None:
-        return f"{owner.kept_by} puts it back to what Git has: change it there"
+        return f"{owner.kept_by} reverts it to Git's value; change it in Git"
     return owner.hindrance
 
 

@@ -20,6 +20,7 @@ from kafka_medic.playbook.holding import ON_ITS_WAY, SENT_WITHIN
 from kafka_medic.playbook.owners.changes import named
 from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, is_so, objects, why_a_person
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import EditedBy, OwnedTopic, OwnedTopics, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 
@@ -52,15 +53,15 @@ def drift(plan: Plan, snapshot: Snapshot) -> str | None:
     mine = ours(plan)
     for owned, now in objects(plan, snapshot):
         if now is None:
-            return f"{named(owned)} is gone, or another one by now"
+            return f"{named(owned)} was deleted or replaced since the plan"
         if other := [e.name for e in owned.edits if e not in due(owned, now)]:
-            return f"{named(owned)} says something else of {some(other)} by now"
+            return f"{named(owned)} has changed {some(other)} since the plan"
         if owned.paused and now.acts:
-            return f"{named(owned)} is not paused any more"
+            return f"{named(owned)} is no longer paused"
         if owned in mine and now.paused:
             return _theirs(owned)
         if (owned.by is EditedBy.PERSON) is (why_a_person(now) is None):
-            return f"who may edit {named(owned)} has changed"
+            return f"the right to edit {named(owned)} has changed"
     return None
 
 
@@ -80,7 +81,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     if acting_owners(snapshot) is None:
         return StepReport(StepState.UNKNOWN, UNREAD)
     if lost := [named(owned) for owned, now in found if now is None]:
-        return StepReport(StepState.DRIFTED, f"{some(lost, 5)} is gone, or another one by now")
+        return StepReport(StepState.DRIFTED, f"{some(lost, 5)} was deleted or replaced")
     there = [(owned, now) for owned, now in found if now is not None]
     mine, entry = ours(plan), journal.get(id_)
     if entry is None and (theirs := next((owned for owned, now in there if owned in mine and now.paused), None)):
@@ -95,7 +96,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     if to_do:
         return StepReport(
             StepState.ACT,
-            f"pausing the owners of {len(to_do)} topics",
+            f"pausing the owners of {many(len(to_do), 'topic')}",
             intent=PauseObjects(id_, tuple(map(as_object, to_do))),
             target=some([named(o) for o in to_do], 5),
             # All that it may ever pause: a later try keeps the first one's entry.
@@ -106,9 +107,9 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         message = f"waits for you to pause the owners of topics: {'; '.join(commands[:5])}"
         return StepReport(StepState.WAIT, message, observed=seen, progress=progress)
     if unheard := [named(owned) for owned, now in there if now.paused and now.state is not OwnerState.PAUSED]:
-        message = f"its operator has not said yet that it leaves the topic of {some(unheard, 5)} alone"
+        message = f"its operator has not yet confirmed the pause of {some(unheard, 5)}"
         return StepReport(StepState.WAIT, message, observed=seen, progress=progress)
-    message = f"the owners of {len(there)} topics are paused"
+    message = f"the owners of {many(len(there), 'topic')} are paused"
     return StepReport(StepState.REACHED, message, observed=seen, progress=progress)
 
 
@@ -116,7 +117,7 @@ def taken_off(owned: Sequence[OwnedTopic]) -> str:
     """Of a pause that somebody has taken off in the middle."""
     commands = "; ".join(pause_command(o.kind, o.name) for o in owned[:5])
     return (
-        f"somebody has taken the pause off {some([named(o) for o in owned], 5)}: put it on again ({commands}), or "
+        f"another client has resumed {some([named(o) for o in owned], 5)}: pause it again ({commands}), or "
         "reject the run"
     )
 
@@ -130,7 +131,7 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
         yield StepReport(StepState.REACHED, to_people)
         return
     if acting_owners(snapshot) is None:
-        yield StepReport(StepState.UNKNOWN, f"pauses are still to be taken off: {UNREAD}", restores=True)
+        yield StepReport(StepState.UNKNOWN, f"owners are not yet resumed: {UNREAD}", restores=True)
         return
     mine = [(o, _very_object(o, snapshot)) for o in plan.part(OwnedTopics).each() if _set_by(paused, o)]
     there = [(o, now) for o, now in mine if now is not None and now.paused]
@@ -154,7 +155,7 @@ def _edited(
         return StepReport(StepState.REACHED, "", observed=(id_,) if sent is not None else ())
     return StepReport(
         StepState.ACT,
-        "giving the owners of topics what has been reached",
+        "updating the owners of topics",
         intent=EditObjects(id_, edits),
         target=some([str(each) for each in edits], 5),
         restores=True,
@@ -172,19 +173,19 @@ def _resumed(
     if able := [o for o, now in there if now.hindrance is None]:
         return StepReport(
             StepState.ACT,
-            "taking the pause off the owners of topics",
+            "resuming the owners of topics",
             intent=ResumeObjects(id_, tuple(map(as_object, able))),
             target=some([named(o) for o in able], 5),
             restores=True,
         )
     if there:
         commands = "; ".join(resume_command(o.kind, o.name) for o, _ in there[:5])
-        message = f"the operator may not take its pause off any more ({there[0][1].hindrance}): {commands}"
+        message = f"the operator may no longer resume the owner ({there[0][1].hindrance}): {commands}"
         return StepReport(StepState.UNKNOWN, message, restores=True)
     off = journal.get(id_)
     unseen = paused.state is not IntentState.DONE
     if unseen and (snapshot.taken_at - paused.last_asked).total_seconds() < SENT_WITHIN + ON_ITS_WAY:
-        return StepReport(StepState.WAIT, "what pauses the owners of topics may still be on its way", restores=True)
+        return StepReport(StepState.WAIT, "the pause of the owners may still arrive", restores=True)
     return StepReport(StepState.REACHED, to_people, observed=() if off is None else (id_,))
 
 

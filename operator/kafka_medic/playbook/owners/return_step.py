@@ -17,6 +17,7 @@ from kafka_medic.playbook.owners.changes import named
 from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, objects, value_of, why_a_person
 from kafka_medic.playbook.owners.pause_step import EDIT, RESUME, UNREAD, ours
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import OwnedTopic, Plan
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 
@@ -26,10 +27,10 @@ Pairs = Sequence[tuple[OwnedTopic, TopicOwner]]
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
     """Reached once every object says what the plan made of its topic, and its operator is content with that."""
     if acting_owners(snapshot) is None:
-        return StepReport(StepState.UNKNOWN, f"the topics are still to be returned: {UNREAD}", restores=True)
+        return StepReport(StepState.UNKNOWN, f"the topics are not yet returned: {UNREAD}", restores=True)
     found = list(objects(plan, snapshot))
     if lost := [named(owned) for owned, now in found if now is None]:
-        return StepReport(StepState.DRIFTED, f"{some(lost, 5)} is gone, or another one by now")
+        return StepReport(StepState.DRIFTED, f"{some(lost, 5)} was deleted or replaced")
     there = [(owned, now) for owned, now in found if now is not None]
     over = journal.get(f"{step}/{RESUME}")
     if over is not None and (over.state is IntentState.DONE or not _held(plan, there)):
@@ -43,7 +44,7 @@ def undone(plan: Plan, snapshot: Snapshot) -> str | None:
     """Of a plan that is carried out: what an object does not say any more."""
     for owned, now in objects(plan, snapshot):
         if now is not None and (back := due(owned, now)):
-            return f"{named(owned)} says {back[0].name} {value_of(now, back[0].name) or 'nothing'} again"
+            return f"{named(owned)} has {back[0].name} {value_of(now, back[0].name) or 'unset'} again"
     return None
 
 
@@ -60,11 +61,11 @@ def _edit(id_: str, there: Pairs, journal: Mapping[str, JournalEntry]) -> StepRe
     if not left:
         return None
     if sent is not None and sent.state is IntentState.DONE:
-        message = f"somebody has put {some([named(o) for o in left], 5)} back: {'; '.join(_edits(left))}"
+        message = f"another client has reverted {some([named(o) for o in left], 5)}: {'; '.join(_edits(left))}"
         return StepReport(StepState.WAIT, message, stuck=message, restores=True)
     return StepReport(
         StepState.ACT,
-        f"giving the owners of {len(left)} topics what is so now",
+        f"updating the owners of {many(len(left), 'topic')}",
         intent=EditObjects(id_, {as_object(o): {e.name: (e.before, e.after) for e in es} for o, es in left.items()}),
         target=some([named(o) for o in left], 5),
         restores=True,
@@ -79,7 +80,7 @@ def _resume(step: str, plan: Plan, there: Pairs, journal: Mapping[str, JournalEn
         return None
     return StepReport(
         StepState.ACT,
-        f"taking the pause off the owners of {len(left)} topics",
+        f"resuming the owners of {many(len(left), 'topic')}",
         intent=ResumeObjects(id_, tuple(map(as_object, left))),
         target=some([named(o) for o in left], 5),
         observed=_seen(step, journal, EDIT),
@@ -101,7 +102,7 @@ def _content(
     if waits:
         message = "; ".join(waits[:5])
         return StepReport(StepState.WAIT, message, observed=seen, restores=True, progress=progress)
-    message = f"the owners of {len(there)} topics say what is so, and act again"
+    message = f"the owners of {many(len(there), 'topic')} are updated and resumed"
     return StepReport(StepState.REACHED, message, observed=seen, progress=progress)
 
 
@@ -116,7 +117,7 @@ def _lacks(owned: OwnedTopic, now: TopicOwner, *, resumed: bool) -> str | None:
         return None
     if now.state is OwnerState.NOT_READY:
         return f"{named(owned)} is not Ready: {now.message or 'no reason given'}"
-    return f"the operator of {named(owned)} has not acted on it yet"
+    return f"the operator of {named(owned)} has not reconciled it yet"
 
 
 def _because(owned: OwnedTopic, now: TopicOwner) -> str:

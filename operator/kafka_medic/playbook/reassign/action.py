@@ -20,6 +20,7 @@ from kafka_medic.playbook.reassign.rate import RATES
 from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.phases import StepPhase
 from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves
 from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
@@ -71,7 +72,7 @@ class ReassignPartitions(Action):
         found = standings(at.plan.part(ReplicaMoves).changes, at.snapshot)
         drifted = next((s.reason for s in found if s.position is Position.DRIFTED), None)
         done = next((s.change for s in found if s.position in _AHEAD), None)
-        others = f"{done.topic}-{done.partition} was reassigned by somebody else" if done else None
+        others = f"another client reassigned {done.topic}-{done.partition}" if done else None
         return drifted or others or unplanned_owner(at.plan, at.snapshot)
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
@@ -96,7 +97,7 @@ class ReassignPartitions(Action):
             have = None if standing.row is None else standing.row.replicas
             planned = len(standing.change.replicas)
             if have is not None and len(have) < planned:
-                return f"{standing.tp} has {len(have)} replicas again; it was given {planned}"
+                return f"{standing.tp} has {many(len(have), 'replica')} again (set by the run: {planned})"
         return None
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
@@ -116,7 +117,7 @@ class ReassignPartitions(Action):
             partitions=frozenset(TopicPartition(c.topic, c.partition) for c in own.changes),
             moves=sum(count for count, _ in added),
             copied=None if unknown else sum(count * (size or 0) for count, size in added),
-            asks=() if own.artifact is None else ("its changes are not in the object",),
+            asks=() if own.artifact is None else ("its changes are not in the Remediation",),
         )
 
 

@@ -44,7 +44,7 @@ def standings(changes: tuple[PartitionChange, ...], snapshot: Snapshot) -> tuple
 
 def _standing(change: PartitionChange, row: PartitionRow | None) -> Standing:
     if row is None:
-        return Standing(change, Position.DRIFTED, None, f"{change.topic}-{change.partition} is gone")
+        return Standing(change, Position.DRIFTED, None, f"{change.topic}-{change.partition} no longer exists")
     if row.replicas is None or row.isr is None or row.adding is None or row.removing is None:
         return Standing(change, Position.UNKNOWN, row, f"{row.tp}: replicas, ISR or reassignments could not be read")
     have, target = set(row.replicas), set(change.replicas)
@@ -55,7 +55,7 @@ def _standing(change: PartitionChange, row: PartitionRow | None) -> Standing:
             change,
             Position.DRIFTED,
             row,
-            f"{row.tp} is being reassigned by somebody else (to {sorted(have)})",
+            f"another client is reassigning {row.tp} (to {sorted(have)})",
         )
     if have == target:
         return Standing(change, Position.DONE if target <= set(row.isr) else Position.CATCHING_UP, row)
@@ -66,5 +66,5 @@ def _standing(change: PartitionChange, row: PartitionRow | None) -> Standing:
         change,
         Position.DRIFTED,
         row,
-        f"{row.tp} has replicas {list(row.replicas)}; the plan saw {list(change.replicas_before)}",
+        f"{row.tp} has replicas {list(row.replicas)}; the plan has {list(change.replicas_before)}",
     )

@@ -31,6 +31,7 @@ from kafka_medic.playbook.reassign.reassign_step import present_settings, unsava
 from kafka_medic.playbook.reassign.throttle_lists import cut
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.settings.min_isr_plan import raised_minimums
+from kafka_medic.report.units import many
 from kafka_medic.resources.durations import format_bytes, format_duration, parse_duration
 from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_plan import (
@@ -94,12 +95,12 @@ def _placement(
         placement = plan_local(question, _limits(settings))
         placement = placement if settings.throttle_bytes_per_second is None else cut(placement)
     except ProblemError as trouble:
-        return Refusal(f"no plan can be made: {trouble}")
+        return Refusal(f"no plan: {trouble}")
     violations = verify(question, placement, _limits(settings))
     if violations:
         first = "; ".join(str(v) for v in list(violations)[:3])
         return Refusal(
-            f"the planner's own plan failed its verification, so it is not proposed: {first}", permanent=True
+            f"the planner's plan failed its own check, so the operator does not propose it: {first}", permanent=True
         )
     return _unfit(snapshot, placement) or placement
 
@@ -110,8 +111,8 @@ def _too_slow(plan: Plan, step: Step) -> str | None:
         return None
     rate = format_bytes(plan.part(ReplicaMoves).throttle_bytes_per_second or 0)
     return (
-        f"at {rate}/s the copying takes about {format_duration(lasts)}, and step "
-        f"{step.name} has {step.verify.within}: raise throttleBytesPerSecond (or the bandwidth's share), or the step's "
+        f"at {rate}/s the copy takes about {format_duration(lasts)}, but step "
+        f"{step.name} has {step.verify.within}; raise throttleBytesPerSecond (or the bandwidth's share), or the step's "
         "verify.within"
     )
 
@@ -245,10 +246,10 @@ def _most_exposed(placement: Placement, most: int) -> tuple[Placement, int]:
 def _sentence(changes: Sequence[PartitionChange], settings: ReassignParameters) -> str:
     copies = sum(len(c.replicas) - len(c.replicas_before) for c in changes)
     rate = settings.throttle_bytes_per_second
-    throttle = f"throttled to {format_bytes(rate)}/s a broker" if rate else "without a throttle"
+    throttle = f"throttled to {format_bytes(rate)}/s per broker" if rate else "without a throttle"
     if settings.bandwidth is not None:
         throttle += f" ({settings.bandwidth_share} % of the {format_bytes(settings.bandwidth)}/s stated)"
-    return f"copy {copies} replicas of {len(changes)} partitions, {throttle}, then take the throttle off again"
+    return f"copy {many(copies, 'replica')} of {many(len(changes), 'partition')}, {throttle}, then remove the throttle"
 
 
 def _summary(plan: Plan, placement: Placement, rest: int, *, evened: bool) -> str:
@@ -260,24 +261,25 @@ def _summary(plan: Plan, placement: Placement, rest: int, *, evened: bool) -> st
     figures = placement.summary
     load = figures.replicas_per_broker
     lines = [
-        f"raise {plan.partitions} partitions of {len(topics)} topics to {own.replication_factor} replicas: {named}",
-        f"{plan.moves} replicas are copied (no plan needs fewer than {own.lower_bound_moves}), {size}{lasts}, "
+        f"raise {many(plan.partitions or 0, 'partition')} of {many(len(topics), 'topic')} to "
+        f"{many(own.replication_factor or 0, 'replica')}: {named}",
+        f"copies {many(plan.moves or 0, 'replica')} (lower bound {own.lower_bound_moves}), {size}{lasts}, "
         f"waves: {own.waves}",
         f"replicas per broker afterwards {load.min}..{load.max} (bound {load.bound}), "
-        f"partitions on fewer racks than they could be: {figures.rack_violations} "
+        f"partitions on fewer racks than possible: {figures.rack_violations} "
         f"(unavoidable: {figures.rack_violations_bound})",
     ]
     if figures.capacity_unknown:
         lines.append(
-            f"room on disk is not known, and so not checked, of {figures.capacity_unknown} of the brokers copied to"
+            f"free disk space is not known, and not checked, on {many(figures.capacity_unknown, 'receiving broker')}"
         )
     if evened and not rest:
         lead = figures.leaders_per_broker
-        lines.append(f"preferred leaders per broker at last {lead.min}..{lead.max} (bound {lead.bound})")
+        lines.append(f"preferred leaders per broker finally {lead.min}..{lead.max} (bound {lead.bound})")
     lines += [f"{s.name}: {s.description}" for s in plan.steps]
     if rest:
         lines.append(
-            f"{rest} more partitions follow in a later plan, the most exposed first: one holds at most "
+            f"{many(rest, 'more partition')} in a later plan, the most exposed first: one plan holds at most "
             f"{MAX_INLINE_CHANGES} partitions ({MAX_CHANGES} where the operator has a volume for plans), {MAX_WAVES} "
             f"waves and {MAX_SAVED} settings"
         )

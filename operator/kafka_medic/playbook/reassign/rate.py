@@ -82,11 +82,11 @@ def due(
     if behind and rate > floor and may_lower:
         lower = max(rate // 2, floor)
         names = ", ".join(map(str, behind[:3])) + (f" and {len(behind) - 3} more" if len(behind) > 3 else "")
-        why = f"replicas that are not ours to copy fall behind ({names}): copying goes on at {lower} bytes/s a broker"
+        why = f"replicas outside the plan fall behind ({names}), so the copy continues at {lower} bytes/s per broker"
         return _change(f"{step}/rate-{number}-{lower}", plan, lower, why, lowers=True)
     if not behind and rate < allowed and since is not None and since >= CALM_SECONDS and number < MOST_CHANGES:
         higher = min(rate * 2, allowed)
-        why = f"nothing falls behind any more: copying goes on at {higher} bytes/s a broker"
+        why = f"no replica falls behind now, so the copy continues at {higher} bytes/s per broker"
         return _change(f"{step}/rate-{number}-{higher}", plan, higher, why, lowers=False)
     return None
 

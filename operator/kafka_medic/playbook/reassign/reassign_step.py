@@ -41,6 +41,7 @@ from kafka_medic.playbook.reassign.positions import Position, Standing, standing
 from kafka_medic.playbook.reassign.rate import RATES
 from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST, listed
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import PartitionChange, Plan, ReplicaMoves
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 
@@ -125,9 +126,9 @@ def _throttled(wave: _Wave) -> StepReport | None:
         return StepReport(StepState.UNKNOWN, long, progress=wave.progress)
     return StepReport(
         StepState.ACT,
-        f"{wave.name}: throttling its replication to {rate_wanted} bytes/s on the brokers that take part",
+        f"{wave.name}: throttling its replication to {rate_wanted} bytes/s on each broker involved",
         intent=ChangeSettings(id_, wanted),
-        target=f"{len(wanted)} settings",
+        target=f"{many(len(wanted), 'setting')}",
         saved={setting_text(key): value for key, value in saved.items()},
         progress=wave.progress,
     )
@@ -159,7 +160,7 @@ def _asked(wave: _Wave, now: datetime) -> StepReport | None:
     now_asked = portion(wave.snapshot, due)
     return StepReport(
         StepState.ACT,
-        f"{wave.name}: asking for {len(now_asked)} reassignments{followed_by(now_asked, due)}",
+        f"{wave.name}: starting {many(len(now_asked), 'reassignment')}{followed_by(now_asked, due)}",
         intent=Reassign(wave.id, {s.tp: tuple(s.change.replicas) for s in now_asked}),
         target=_names([s.tp for s in due]),
         observed=wave.observed(),
@@ -174,7 +175,7 @@ def _copying(wave: _Wave, now: datetime) -> StepReport:
     behind = [s for s in mine if s.position is not Position.DONE]
     copying = StepReport(
         StepState.WAIT,
-        f"{wave.name}: {len(behind)} of {len(mine)} partitions still copying: {_names([s.tp for s in behind])}",
+        f"{wave.name}: copying {len(behind)} of {many(len(mine), 'partition')}: {_names([s.tp for s in behind])}",
         observed=(*observed, *rate.settled(wave.step, wave.plan, wave.journal, wave.snapshot)),
         progress=wave.progress,
         stuck=vanished.removed_again(wave.step, wave.journal, now),
@@ -186,7 +187,7 @@ def _copying(wave: _Wave, now: datetime) -> StepReport:
         StepState.ACT,
         change.message,
         intent=ChangeSettings(change.id, change.settings, change.message),
-        target=f"{len(change.settings)} settings",
+        target=f"{many(len(change.settings), 'setting')}",
         observed=observed,
         # To copy more slowly takes back some of what was allowed: no guard of going on holds it up.
         restores=change.lowers,
@@ -208,7 +209,8 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
             now_cancelled = portion(snapshot, moving)
             return StepReport(
                 StepState.ACT,
-                f"cancelling {len(now_cancelled)} reassignments of ours{followed_by(now_cancelled, moving)}",
+                f"cancelling {many(len(now_cancelled), 'reassignment')} of this "
+                f"run{followed_by(now_cancelled, moving)}",
                 intent=Reassign(f"{step}/cancel", dict.fromkeys((s.tp for s in now_cancelled), None)),
                 target=_names([s.tp for s in moving]),
                 restores=True,
@@ -223,9 +225,9 @@ def _drift(step: str, where: tuple[Standing, ...], journal: Mapping[str, Journal
         # Once a wave's effect was seen, a partition of it that is back where it was has been cancelled by somebody.
         wave = journal.get(f"{step}/wave-{s.change.wave}")
         if s.position is Position.MOVING and wave is None:
-            return f"{s.tp} is being reassigned by somebody else"
+            return f"another client is reassigning {s.tp}"
         if s.position is Position.BEFORE and wave is not None and wave.state is IntentState.DONE:
-            return f"the reassignment of {s.tp} was cancelled by somebody else"
+            return f"another client cancelled the reassignment of {s.tp}"
     return None
 
 
@@ -257,9 +259,9 @@ def _restore(
     if owed:
         return StepReport(
             StepState.ACT,
-            "putting the throttle settings back to what they were",
+            "restoring the throttle settings",
             intent=ChangeSettings(restore_id, owed),
-            target=f"{len(owed)} settings",
+            target=f"{many(len(owed), 'setting')}",
             restores=True,
             observed=observed,
             progress=count,
@@ -267,8 +269,8 @@ def _restore(
     if silent:
         return StepReport(
             StepState.UNKNOWN,
-            f"the throttle is still to be taken off {some(silent)}, of which the settings are not known; that is done "
-            "once they are",
+            f"the throttle of {some(silent)} is still set, because its settings are not known; the operator removes it "
+            "when they are",
             restores=True,
             observed=observed,
             progress=count,
@@ -277,7 +279,7 @@ def _restore(
         observed += (restore_id,)
     return StepReport(
         StepState.REACHED,
-        "every target replica is in sync and the throttle is as it was before",
+        "every target replica is in sync and the throttle is restored",
         observed=observed,
         progress=count,
     )
@@ -320,8 +322,8 @@ def unsavable(settings: Mapping[SettingKey, str | None]) -> str | None:
     for key, value in settings.items():
         if value is not None and len(value) > MAX_SAVED_CHARACTERS:
             return (
-                f"{setting_text(key)} is set to {len(value)} characters, and at most {MAX_SAVED_CHARACTERS} can be "
-                "saved to be restored afterwards; remove that throttle or write * instead"
+                f"{setting_text(key)} is set to {len(value)} characters (limit {MAX_SAVED_CHARACTERS}) and cannot be "
+                "saved for the restore; remove that throttle, or use * instead"
             )
     return None
 

@@ -16,6 +16,7 @@ from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import ChangeSettings, SettingKey, dynamic_value
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 
@@ -50,12 +51,12 @@ def set_again(
     before = journal.get(first)
     id_ = later if before is not None and before.state is IntentState.DONE else first
     whose = some(sorted({resource_name(key[0], key[1]) for key in gone}), 5)
-    why = f"somebody removed the throttle of {whose} while it is copied; {_accounts(gone, snapshot)}"
+    why = f"another client removed the throttle of {whose} during the copy; {_accounts(gone, snapshot)}"
     return StepReport(
         StepState.ACT,
         f"setting the throttle again: {why}",
         intent=ChangeSettings(id_, gone, why),
-        target=f"{len(gone)} settings",
+        target=f"{many(len(gone), 'setting')}",
         restores=True,
     )
 
@@ -72,8 +73,8 @@ def removed_again(step: str, journal: Mapping[str, JournalEntry], now: datetime)
         return None
     calm = format_duration(CALM_SECONDS)
     return (
-        f"the throttle was removed more than once while it held copying back ({entry.detail}). It is set again; "
-        f"nothing more is begun until it has stayed for {calm}. Find out who removes it, or reject the run"
+        f"another client removed the throttle more than once during the copy ({entry.detail}). It is set again; "
+        f"the run starts nothing more until it has stayed for {calm}. Find that client, or reject the run"
     )
 
 

@@ -97,10 +97,10 @@ class RestartBrokers(Action):
 
     def cost(self, plan: Plan) -> Cost:
         own = plan.part(Restarts)
-        asks = ("only a person can say that the brokers' configuration has been changed",)
+        asks = ("only a person can confirm that the brokers' configuration was changed",)
         stale = any(restart.stale for restart in own.restarts)
         saves = any(step.action is ActionName.RESCUE_RECORDS for step in plan.steps)
-        lost = ("a stale broker is restarted, and no step saves the records that it alone holds",)
+        lost = ("a stale broker restarts, and no step saves the records that only it holds",)
         return Cost(
             partitions=frozenset(TopicPartition(d.topic, n) for d in own.drains for n in d.partitions),
             restarts=len(own.restarts),

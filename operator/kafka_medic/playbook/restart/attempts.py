@@ -59,7 +59,7 @@ def other_pods(restarts: Sequence[BrokerRestart], snapshot: Snapshot) -> list[st
     for restart in restarts:
         pod = snapshot.pod_of(restart.broker)
         if pod is not None and pod.uid is not None and pod.uid != restart.pod_uid:
-            found.append(f"broker {restart.broker} runs in another Pod now (uid {pod.uid}) than the plan saw")
+            found.append(f"broker {restart.broker} runs in another Pod than planned (uid {pod.uid})")
     return found
 
 
@@ -84,4 +84,4 @@ def none_left(plan: Plan, step: str, journal: Mapping[str, JournalEntry], snapsh
         return None
     if not all(pod is not None and pod.ready for pod in pods):
         return None
-    return f"somebody else has restarted broker {some(sorted(r.broker for r in left))} since the plan was made"
+    return f"another client has restarted broker {some(sorted(r.broker for r in left))} since the plan"

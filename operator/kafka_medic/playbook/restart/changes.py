@@ -16,7 +16,7 @@ def _restarts(plan: Plan) -> Iterator[Change]:
         note = f"{list(d.replicas_before)}, and {list(d.replicas)} while broker {d.broker} is restarted"
         yield Change(f"order of {d.topic}, partitions {some(d.partitions, 20)}", None, None, note)
     for r in plan.part(Resignations).resignations:
-        note = f"its registration is deleted in ZooKeeper (controller epoch {r.epoch}); nothing is restarted"
+        note = f"its registration is deleted in ZooKeeper (controller epoch {r.epoch}); no broker restarts"
         yield Change("controller", f"broker {r.broker}", "another broker", note)
     for s in own.static_settings:
         what = f"{s.name} in the configuration of broker {some(s.brokers, 20)}"

@@ -24,6 +24,7 @@ from kafka_medic.playbook.leadership import election_step, reorder_step
 from kafka_medic.playbook.leadership.parameters import AWAY, BACK, ElectParameters
 from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import Plan, Restarts
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 
@@ -123,7 +124,7 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
     rows = {row.tp: row for row in snapshot.rows(set(planned))}
     unknown = [tp for tp, row in rows.items() if row.replicas is None or row.reassigning is None]
     if unknown:
-        message = f"still to be put back, and could not be read: the order of the replicas of {some(unknown, 3)}"
+        message = f"not yet restored, and not readable: the replica order of {some(unknown, 3)}"
         return StepReport(StepState.UNKNOWN, message, restores=True)
     id_ = f"{step}/order-{BACK}-{broker}"
     # Put back once: an order that is there now is somebody else's.
@@ -134,15 +135,13 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
         asked = portion(snapshot, list(due))
         return StepReport(
             StepState.ACT,
-            f"putting the order of the replicas of {len(asked)} partitions back{followed_by(asked, due)}",
+            f"restoring the replica order of {many(len(asked), 'partition')}{followed_by(asked, due)}",
             intent=Reorder(id_, {tp: due[tp] for tp in asked}),
             target=some(list(due), 5),
             restores=True,
         )
     if _may_still_come(journal.get(f"{step}/order-{AWAY}-{broker}"), snapshot):
-        message = (
-            f"the new orders of what broker {broker} leads may still be on their way, and would have to be put back"
-        )
+        message = f"the new replica order for broker {broker} may still arrive, and must then be restored"
         return StepReport(StepState.WAIT, message, restores=True)
     return StepReport(StepState.REACHED, _left(planned, rows), observed=(id_,) if id_ in journal else ())
 
@@ -166,9 +165,9 @@ def _left(planned: Orders, rows: Mapping[TopicPartition, PartitionRow]) -> str:
     theirs = sorted(tp for tp in changed if rows[tp].reassigning or rows[tp].replicas != planned[tp][0])
     text = []
     if theirs:
-        text.append(f"the replicas of {some(theirs, 5)} are as somebody else has put them")
+        text.append(f"another client changed the replicas of {some(theirs, 5)}")
     elsewhere = [tp for tp, row in sorted(rows.items()) if tp not in theirs and row.leader != planned[tp][0][0]]
     if elsewhere:
-        led = f"{len(elsewhere)} partitions are still led by who took over ({some(elsewhere, 5)})"
-        text.append(f"{led}: elect-preferred-leaders, or Kafka's own rebalancing, gives them back")
+        led = f"{many(len(elsewhere), 'partition')} still led by another broker ({some(elsewhere, 5)})"
+        text.append(f"{led}; elect-preferred-leaders, or Kafka's own rebalancing, returns them")
     return "; ".join(text)

@@ -14,6 +14,7 @@ from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.restart.drain_first import LEAST_BATCHES, most_batches
 from kafka_medic.playbook.restart.parameters import RestartParameters
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import (
     MAX_ELECTED,
@@ -38,15 +39,15 @@ def drains(
         return ()
     if settings.max_parallel > 1:
         message = (
-            "drainFirst restarts one broker at a time, since what one leads comes back before the next one's turn; "
-            "set maxParallel to 1, or leave drainFirst out"
+            "drainFirst restarts one broker at a time, because the leaders return before the next restart; "
+            "set maxParallel to 1, or remove drainFirst"
         )
         return Refusal(message, permanent=True)
     if snapshot.partitions is None or snapshot.partitions["leader"].null_count:
         return unread(snapshot)
     rows = list(led_by(snapshot, brokers))
     if moving := [r.tp for r in rows if r.reassigning is not False or not r.replicas]:
-        message = f"being reassigned, or not known whether: {some(moving, 3)}; planned once that is over"
+        message = f"being reassigned, or not known: {some(moving, 3)}; the plan follows after that"
         return Refusal(message, (Reason(Guard.NOT_REASSIGNING, Verdict.WAIT, message),))
     groups = _groups(snapshot, rows, brokers)
     return _too_many(restarts, groups) or tuple(
@@ -58,9 +59,9 @@ def drains(
 def kept(run: Remediation, restart: BrokerRestart) -> str | None:
     """Why what this broker leads is not moved off it first, though that was asked for."""
     if restart.stale:
-        return "it would not hear that it leads no more, and would go on taking records that nobody else has"
+        return "it would not learn that it no longer leads, and would keep accepting records that are then lost"
     if run.spec.cause is not None and run.spec.cause.finding_type == FindingType.CONTROLLER_STUCK:
-        return "only a controller that acts can move anything, and this restart is to bring one about"
+        return "only a working controller can move leaders, and this restart is to get one"
     return None
 
 
@@ -72,15 +73,15 @@ def meanwhile(run: Remediation, settings: RestartParameters, restart: BrokerRest
         return f"    not drained first: {why}"
     mine = [d for d in planned if d.broker == restart.broker]
     if not mine:
-        return "    leads nothing that would have to be moved off it first"
+        return "    leads no partition that must move first"
     takers: Counter[int] = Counter()
     for drain in mine:
         takers[drain.replicas[0]] += len(drain.partitions)
     sentence = ", ".join(f"{count} to broker {broker}" for broker, count in sorted(takers.items()))
     home = sum(len(d.partitions) for d in mine if d.replicas_before[0] == restart.broker)
-    text = f"    first the {takers.total()} partitions that it leads go {sentence}; afterwards {home} come back"
+    text = f"    first {many(takers.total(), 'leadership')} of it: {sentence}; afterwards {home} return"
     elsewhere = takers.total() - home
-    return f"{text}, {elsewhere} are led by their preferred broker, which is another one" if elsewhere else text
+    return f"{text}, {elsewhere} stay with their preferred broker" if elsewhere else text
 
 
 def _groups(snapshot: Snapshot, rows: Sequence[PartitionRow], brokers: Sequence[int]) -> dict[Group, list[int]]:
@@ -113,16 +114,16 @@ def _too_many(restarts: Sequence[BrokerRestart], groups: dict[Group, list[int]])
     for (broker, *_), numbers in groups.items():
         led[broker] += len(numbers)
     sentence = some([f"broker {broker} leads {count}" for broker, count in led.most_common()], 5)
-    out = "name fewer in brokers, or leave drainFirst out"
+    out = "name fewer in brokers, or remove drainFirst"
     message = None
     if led and max(led.values()) > MAX_ELECTED_AT_ONCE:
         most = f"drainFirst moves at most {MAX_ELECTED_AT_ONCE} partitions off one broker"
-        message = f"{most}: {sentence}; leave drainFirst out for those with more"
+        message = f"{most}: {sentence}; remove drainFirst for brokers with more"
     elif led and most_batches(len(restarts), len(led)) < LEAST_BATCHES:
-        message = f"{len(led)} brokers that lead something are too many for one run with drainFirst; {out}"
+        message = f"{many(len(led), 'broker')} with leaders is too many for one run with drainFirst; {out}"
     elif len(groups) > MAX_INLINE_CHANGES or led.total() > MAX_ELECTED:
         message = (
             f"with drainFirst a plan holds {MAX_ELECTED} partitions, in {MAX_INLINE_CHANGES} groups that share topic "
-            f"and orders; here are {led.total()} in {len(groups)} groups: {sentence}; {out}"
+            f"and orders; here are {led.total()} in {many(len(groups), 'group')}: {sentence}; {out}"
         )
     return Refusal(message, permanent=True) if message else None

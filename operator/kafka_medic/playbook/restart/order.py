@@ -7,14 +7,15 @@ from collections.abc import Collection
 from kafka_medic.cluster.agreement import agreement
 from kafka_medic.cluster.snapshot import Mode, Snapshot
 from kafka_medic.guard.succession import harmless_first
+from kafka_medic.report.units import many
 
 REFUSED_STOP = (
-    "the controller refuses its controlled shutdown, so it stops only after its retries, by default 3 times 5 s "
+    "the controller refuses its controlled shutdown, so it stops after its retries, by default 3 times 5 s "
     "(controlled.shutdown.max.retries and controlled.shutdown.retry.backoff.ms), or after its Pod's "
-    "terminationGracePeriodSeconds if that is sooner"
+    "terminationGracePeriodSeconds if sooner"
 )
 UNHEARD_STOP = (
-    "no controller may hear its controlled shutdown, so it may stop only after its Pod's "
+    "no controller may receive its controlled shutdown, so it may stop only after its Pod's "
     "terminationGracePeriodSeconds (by default 30 s), and then recovers its log"
 )
 """With KRaft a broker asks by its heartbeats (KIP-631), which nobody answers one that is cut off."""
@@ -66,7 +67,7 @@ def why(snapshot: Snapshot, broker_id: int) -> str:
     broker = snapshot.broker(broker_id)
     if broker is not None and broker.reachable is True and broker.registered is False:
         stop = REFUSED_STOP if snapshot.cluster.mode is Mode.ZOOKEEPER else UNHEARD_STOP
-        return f"answers but is not registered: {stop}; {only_there(snapshot, broker_id)}"
+        return f"answers but is not registered; {stop}; {only_there(snapshot, broker_id)}"
     apart = broker_id in {v.id for v in snapshot.controllers_apart()}
     stale = broker_id in stale_brokers(snapshot)
     if broker_id == active_controller(snapshot) and not stale:
@@ -74,9 +75,9 @@ def why(snapshot: Snapshot, broker_id: int) -> str:
     if apart:
         return "a controller, before the brokers"
     if stale:
-        return f"its view of the cluster is the stale one, so it goes first; {only_there(snapshot, broker_id)}"
+        return f"its view of the cluster is stale, so it restarts first; {only_there(snapshot, broker_id)}"
     if not _ready(snapshot, broker_id):
-        return "not ready, so before those that are"
+        return "not ready, so before the ready brokers"
     return ""
 
 
@@ -89,7 +90,7 @@ def only_there(snapshot: Snapshot, broker_id: int) -> str:
     if not lost:
         return "it holds no record that the others lack"
     each = ", ".join(f"{tp}: {records}" for tp, records in lost[:5]) + (", ..." if len(lost) > 5 else "")
-    return f"{sum(records or 0 for _, records in lost)} records that only it holds are lost by it ({each})"
+    return f"it loses {many(sum(records or 0 for _, records in lost), 'record')} that only it holds ({each})"
 
 
 def _ready(snapshot: Snapshot, node: int) -> bool:

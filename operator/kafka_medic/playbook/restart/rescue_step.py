@@ -13,6 +13,7 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.fit import fit_brokers
 from kafka_medic.playbook.effects import RescuePart, RescueRecords
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import Plan, Rescues, Restarts
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
 from kafka_medic.resources.vocabulary import ActionName
@@ -34,7 +35,7 @@ def unsaved(plan: Plan, snapshot: Snapshot, brokers: Collection[int]) -> str | N
             and (view.broker, log.topic, log.partition, log.epoch) not in planned
         ]
         if left:
-            return f"only broker {view.broker} holds records of {some(left, 3)}, and the plan does not save them"
+            return f"only broker {view.broker} holds records of {some(left, 3)}, which the plan does not save"
     return None
 
 
@@ -69,23 +70,23 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     if manifest is not None and ((manifest.log_end or 0) > 0 or (manifest.size_bytes or 0) > 0):
         done = total.model_copy(update={"done": total.total})
         seen = (intent_id,) if intent_id in journal else ()
-        words = f"the records of {total.total} partitions are saved in topic {own.rescue_topic}"
+        words = f"the records of {many(total.total, 'partition')} are saved in topic {own.rescue_topic}"
         return StepReport(StepState.REACHED, words, observed=seen, progress=done)
     stale = {r.broker for r in own.rescues}
     fit = sorted((fit_brokers(snapshot) or frozenset()) - stale)[:MAX_REPLICAS]
     if not fit:
-        return StepReport(StepState.UNKNOWN, "no broker is known to be fit to hold them", progress=total)
+        return StepReport(StepState.UNKNOWN, "no broker is known to be fit to hold the copies", progress=total)
     stale |= {r.broker for r in plan.part(Restarts).restarts if r.stale}  # which only this run makes fit, later
     if len(fit) == 1 and len({b.id for b in snapshot.brokers} - stale) > 1:
         # A topic with one replica would stand against every restart of its broker.
-        words = f"broker {fit[0]} alone is fit to hold the copies, and two are required"
+        words = f"only broker {fit[0]} is fit to hold the copies (required: 2 brokers)"
         return StepReport(StepState.WAIT, words, progress=total)
     parts = tuple(
         RescuePart(r.broker, TopicPartition(r.topic, r.partition), r.epoch, r.from_offset) for r in own.rescues
     )
     return StepReport(
         StepState.ACT,
-        f"saving the records of {total.total} partitions into topic {own.rescue_topic}",
+        f"saving the records of {many(total.total, 'partition')} into topic {own.rescue_topic}",
         intent=RescueRecords(intent_id, own.rescue_topic, tuple(fit), parts),
         target=own.rescue_topic,
         progress=total,

@@ -23,6 +23,7 @@ from kafka_medic.playbook.effects import ResignController
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.playbook.restart.parameters import CONTROLLER, RestartParameters
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan, Resignation, Resignations
 from kafka_medic.resources.remediation_status import JournalEntry
@@ -45,16 +46,16 @@ def resignation_plan(request: PlanRequest) -> Plan | Refusal:
         return unread(snapshot)
     rows = waiting(snapshot)
     if not rows:
-        return Refusal("no partition waits for a new leader: the controller is not stuck", nothing_to_do=True)
+        return Refusal("no partition waits for a new leader, so the controller is not stuck", nothing_to_do=True)
     broker, epoch = controller.id, controller.epoch
     lines = [
-        f"broker {broker} gives way as controller (epoch {epoch}): its registration is deleted in ZooKeeper "
-        "(/controller), and another broker takes over; nothing is restarted",
-        f"{len(rows)} partitions wait for a new leader: {some([r.tp for r in rows], 5)}",
-        "a restart would not help: a session that ZooKeeper does not hear of holds the place until its timeout, "
+        f"broker {broker} resigns as controller (epoch {epoch}): the operator deletes its registration in ZooKeeper "
+        "(/controller), and another broker takes over; no broker restarts",
+        f"{many(len(rows), 'partition waits', 'partitions wait')} for a new leader: {some([r.tp for r in rows], 5)}",
+        "a restart would not help: the old session keeps the registration until its timeout, "
         "zookeeper.session.timeout.ms, and a restarted broker could not register before that",
-        f"broker {broker} stays a broker, and is told so by the next controller; if it does not serve, that is for a "
-        "finding of its own",
+        f"broker {broker} stays a broker, and the next controller updates it; if it does not serve, that is a "
+        "separate finding",
     ]
     plan = request.draft(
         Resignations(resignations=(Resignation(broker=broker, epoch=epoch),)),
@@ -76,13 +77,15 @@ def reasons(plan: Plan, snapshot: Snapshot, now: datetime) -> tuple[Reason, ...]
     if snapshot.partitions is None or snapshot.brokers is None:
         needed = Reason(holds, Verdict.UNKNOWN, "whether partitions wait for a new leader is not known")
     elif rows := waiting(snapshot):
-        needed = Reason(holds, Verdict.ALLOW, f"{len(rows)} partitions wait for a new leader")
+        needed = Reason(
+            holds, Verdict.ALLOW, f"{many(len(rows), 'partition waits', 'partitions wait')} for a new leader"
+        )
     else:
-        needed = Reason(holds, Verdict.DENY, "no partition waits for a new leader any more")
+        needed = Reason(holds, Verdict.DENY, "no partition waits for a new leader now")
     if others:
         found = Reason(taker, Verdict.ALLOW, f"broker {some(others)} could take over")
     else:
-        found = Reason(taker, Verdict.WAIT, "no other broker is registered and answers: nobody could take over")
+        found = Reason(taker, Verdict.WAIT, "no other broker is registered and answers, so none can take over")
     return (*fresh, *majority, needed, found)
 
 
@@ -92,19 +95,19 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     id_, controller = f"{step}/resign-{planned.broker}", snapshot.controller
     source = snapshot.source("zookeeper")
     if source is None or not source.known or controller is None or snapshot.partitions is None:
-        return StepReport(StepState.UNKNOWN, "who is controller could not be read")
+        return StepReport(StepState.UNKNOWN, "the controller could not be read")
     if controller.id is None or controller.epoch is None:
-        return StepReport(StepState.WAIT, "nobody is controller at the moment", streak=0)
+        return StepReport(StepState.WAIT, "the cluster has no controller now", streak=0)
     if (controller.id, controller.epoch) == (planned.broker, planned.epoch):
         return StepReport(
             StepState.ACT,
-            f"broker {planned.broker} gives way as controller",
+            f"broker {planned.broker} resigns as controller",
             intent=ResignController(id_, planned.broker, planned.epoch),
             target=f"broker {planned.broker}",
         )
     seen = (id_,) if id_ in journal else ()
     text = f"broker {controller.id} is the controller now (epoch {controller.epoch})"
     if rows := waiting(snapshot):
-        message = f"{text}; {len(rows)} partitions still wait for a leader: {some([r.tp for r in rows], 3)}"
+        message = f"{text}; {many(len(rows), 'partition')} still without a leader: {some([r.tp for r in rows], 3)}"
         return StepReport(StepState.WAIT, message, observed=seen, streak=0)
     return StepReport(StepState.REACHED, text, observed=seen)

@@ -20,6 +20,7 @@ from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.restart import drain_first_plan, resign_step
 from kafka_medic.playbook.restart.order import active_controller, restart_order, stale_brokers, why
 from kafka_medic.playbook.restart.parameters import CONTROLLER, RestartParameters, rescue_topic, restart_parameters
+from kafka_medic.report.units import many
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import (
@@ -43,7 +44,8 @@ def restart_plan(request: PlanRequest, *, only: frozenset[int] | None = None) ->
         return unread(snapshot)
     if request.cluster.spec.brokers is None:
         return Refusal(
-            "the KafkaCluster does not say which Pods its brokers are: set spec.brokers.podSelector", permanent=True
+            "the KafkaCluster has no spec.brokers.podSelector, so the brokers' Pods are not known; set it",
+            permanent=True,
         )
     step = next(s for s in playbook.spec.steps if s.action is ActionName.RESTART_BROKERS)
     settings = restart_parameters(playbook, step, run.spec.parameters)
@@ -84,15 +86,13 @@ def _restarts(request: PlanRequest, wanted: frozenset[int]) -> list[BrokerRestar
     stale = stale_brokers(snapshot)
     if passing := sorted(b for b in stale & wanted if any(_names(finding, b) for finding in request.pending)):
         # An election that is on its way looks like this: a plan would save records that are nobody's alone.
-        message = (
-            f"the view of broker {some(passing)} is stale, but has not been for long; planned once it lasts or ends"
-        )
+        message = f"the view of broker {some(passing)} became stale recently; the plan follows if it lasts"
         return Refusal(message, (Reason(Guard.VIEWS_AGREE, Verdict.WAIT, message),))
     restarts = []
     for broker_id in restart_order(snapshot, wanted):
         pod = snapshot.pod_of(broker_id)
         if pod is None or pod.uid is None:
-            message = f"the Pod of broker {broker_id} is not known, so there is nothing that could be restarted"
+            message = f"the Pod of broker {broker_id} is not known, so it cannot be restarted"
             return Refusal(message, unread(snapshot).reasons)
         if pod.hindrance:
             return Refusal(f"broker {broker_id} cannot be restarted: {pod.hindrance}")
@@ -125,7 +125,7 @@ def _wanted(run: Remediation, settings: RestartParameters, snapshot: Snapshot) -
         case "controller":
             controller = active_controller(snapshot)
             if controller is None:
-                return Refusal("nobody is known to be the active controller")
+                return Refusal("active controller unknown")
             wanted = frozenset({controller})
         case "cause":
             named = run.spec.cause.finding_id.rpartition("/broker-")[2] if run.spec.cause else ""
@@ -141,12 +141,12 @@ def _wanted(run: Remediation, settings: RestartParameters, snapshot: Snapshot) -
             wanted = frozenset(map(int, parts))
     if strangers := sorted(wanted - present):
         known = ", ".join(map(str, sorted(present)))
-        message = f"there is no broker {', '.join(map(str, strangers))}; the brokers are {known}"
+        message = f"broker {', '.join(map(str, strangers))} does not exist; the brokers are {known}"
         return Refusal(message, permanent=settings.brokers not in ("cause", "controller"))
     if not wanted:
         return Refusal("the cluster has no brokers to restart", nothing_to_do=True)
     if len(wanted) > MAX_RESTARTS:
-        message = f"{len(wanted)} brokers are too many for one run (at most {MAX_RESTARTS}); name some in brokers"
+        message = f"{len(wanted)} brokers exceed the limit of {MAX_RESTARTS} per run; name some in brokers"
         return Refusal(message, permanent=True)
     return wanted
 
@@ -199,15 +199,18 @@ def _rescues(playbook: Playbook, snapshot: Snapshot, wanted: frozenset[int]) -> 
                     )
                 )
     if len(found) > MAX_INLINE_CHANGES:
-        return Refusal(f"{len(found)} partitions have records that only a stale broker holds; save them by hand first")
+        return Refusal(
+            f"{many(len(found), 'partition has', 'partitions have')} records that only a stale broker holds; first "
+            "save them by hand"
+        )
     return tuple(found)
 
 
 def _unserved(snapshot: Snapshot, tp: TopicPartition) -> str:
     leader = next((row.leader for row in snapshot.rows({tp})), None)
     if leader in agreement(snapshot).disagreements:
-        return f"broker {leader} was elected and its view is stale; delete its Pod"
-    return "nobody leads it"
+        return f"broker {leader} is leader but stale; delete its Pod"
+    return "it has no leader"
 
 
 def _rescue_topic(run: Remediation, playbook: Playbook) -> str:
@@ -257,23 +260,23 @@ def sentence_for_reading(plan: Plan) -> str:
         return "no broker has to be restarted"
     ids = ", ".join(str(r.broker) for r in own.restarts)
     return (
-        f"restart broker {ids}, one at a time, each only when the one before is back in every ISR and has read "
-        "what it is to read"
+        f"restart broker {ids}, one at a time, each only when the broker before is back in every ISR and has read "
+        "its new configuration"
     )
 
 
 def _rescue_sentence(rescues: tuple[Rescue, ...], topic: str | None) -> str:
     if not rescues:
         return "no broker holds records that the others lack"
-    return f"save {_records(rescues)} records that only a stale broker holds into topic {topic}"
+    return f"copy {many(_records(rescues), 'record')} that only a stale broker holds into topic {topic}"
 
 
 def _restart_sentence(restarts: list[BrokerRestart], settings: RestartParameters) -> str:
     ids = ", ".join(str(r.broker) for r in restarts)
     if settings.max_parallel > 1:
         most = f"at most {settings.max_parallel} at a time"
-        return f"restart broker {ids}, {most}, the next only when those before are back in every ISR"
-    return f"restart broker {ids}, one at a time, each only when the one before is back in every ISR"
+        return f"restart broker {ids}, {most}, the next only when the brokers before are back in every ISR"
+    return f"restart broker {ids}, one at a time, each only when the broker before is back in every ISR"
 
 
 def _records(rescues: tuple[Rescue, ...]) -> int:
@@ -289,11 +292,11 @@ def _summary(
 ) -> str:
     """`told`: for each restart, what becomes of what the broker leads."""
     most = settings.max_parallel
-    pace = "one at a time" if most == 1 else f"at most {most} at a time where every partition can spare all of them"
+    pace = "one at a time" if most == 1 else f"at most {most} at a time if every partition can spare all of them"
     lines = [
-        f"restart {len(restarts)} brokers, {pace}: {', '.join(str(r.broker) for r in restarts)}",
-        "every guard is asked again from fresh observations right before each restart; the active controller at that "
-        "moment goes last",
+        f"restart {many(len(restarts), 'broker')}, {pace}: {', '.join(str(r.broker) for r in restarts)}",
+        "the operator evaluates every guard again right before each restart; the active controller of that "
+        "moment restarts last",
     ]
     for restart, moved in zip(restarts, text, strict=True):
         where = f" on {restart.node}" if restart.node else ""
@@ -301,8 +304,8 @@ def _summary(
         lines += [f"  broker {restart.broker}: Pod {restart.pod}{where}{why}", *([moved] if moved else [])]
     if rescues:
         lines.append(
-            f"before that, {_records(rescues)} records that only a stale broker's log holds are saved into topic "
-            f"{topic}; what such a broker accepts afterwards, until it stops, is lost"
+            f"first the operator copies {many(_records(rescues), 'record')} that only a stale broker holds into topic "
+            f"{topic}; records that this broker accepts after that, until it stops, are lost"
         )
     lines += [
         f"  {r.topic}-{r.partition}: offsets {r.from_offset}..{r.to_offset - 1} of broker {r.broker} (epoch {r.epoch})"

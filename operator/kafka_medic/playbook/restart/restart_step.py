@@ -44,6 +44,7 @@ from kafka_medic.playbook.restart import drain_first, rescue_step, static_settin
 from kafka_medic.playbook.restart.attempts import attempts, due, is_in, latest, other_pods, replaced_by_others
 from kafka_medic.playbook.restart.order import next_broker
 from kafka_medic.playbook.restart.parameters import CONTROLLER, RestartParameters
+from kafka_medic.report.units import many
 from kafka_medic.resources.durations import format_duration
 from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, Restarts
 from kafka_medic.resources.remediation_status import ApprovalRecord, IntentState, JournalEntry, Progress
@@ -171,7 +172,7 @@ def _behind(
     # With what one that is still stale is to lead and does not serve, nobody catches up before that one is restarted.
     stale = RestartQuestion(min(still_stale, default=broker), RestartContext(cures=still_stale), rows)
     behind = [tp for tp in behind if tp not in not_served(snapshot, stale)]
-    return f"not in the ISR of {len(behind)} partitions yet: {some(behind, 3)}" if behind else None
+    return f"not in the ISR of {many(len(behind), 'partition')} yet: {some(behind, 3)}" if behind else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +204,7 @@ def _next(roll: _Roll, left: Sequence[BrokerRestart], observed: tuple[str, ...])
     if last is not None and all(r.broker != last for r in left) and (home := _led(roll, BACK, last)) is not None:
         return replace(home, observed=(*observed, *home.observed))
     if not left:
-        message = f"{roll.progress.done} brokers were restarted and are back"
+        message = f"{many(roll.progress.done, 'broker')} were restarted and are back"
         return StepReport(StepState.REACHED, message, progress=roll.progress, observed=observed)
     if moved := replaced_by_others(left, roll.journal, roll.snapshot):
         return StepReport(StepState.DRIFTED, moved, progress=roll.progress, observed=observed)
@@ -268,7 +269,7 @@ def _watched(roll: _Roll, begun: Sequence[BrokerRestart], left: Sequence[BrokerR
             if not (pod.restart_asked and strimzi_restart.by_annotation(entry)):
                 again.append(restart)
                 continue
-            asked.append(f"broker {restart.broker}: Strimzi has been asked to restart Pod {pod.name}, and has not yet")
+            asked.append(f"broker {restart.broker}: Strimzi has not yet restarted Pod {pod.name}")
             if late := _late(roll, restart):
                 stuck.append(f"{late}: {asked[-1]}")
             continue
@@ -282,7 +283,7 @@ def _watched(roll: _Roll, begun: Sequence[BrokerRestart], left: Sequence[BrokerR
         )
         late = _late(roll, restart)
         if entry.state is IntentState.VOID:
-            stuck.append(f"broker {restart.broker} came back as it was, and is away again: {lacking}")
+            stuck.append(f"broker {restart.broker} came back with the old configuration, and is down again: {lacking}")
         elif late:
             stuck.append(late if lacking is None else f"{late}: {lacking}")
     # Of Strimzi nothing is to be expected in a moment.
@@ -304,7 +305,7 @@ def _misread(roll: _Roll, begun: Sequence[BrokerRestart]) -> StepReport | None:
         read, entry = static_settings.not_read(roll.plan, roll.snapshot, restart.broker), roll.entry(restart)
         if read is None:
             continue
-        text = f"broker {restart.broker} is back with {read or 'settings that are not known'}"
+        text = f"broker {restart.broker} is back with {read or 'unknown settings'}"
         seen = StepReport(StepState.WAIT, text, progress=roll.progress, streak=1, stuck=_late(roll, restart))
         if not read:
             return replace(seen, streak=0)
@@ -324,7 +325,7 @@ def _back(roll: _Roll, begun: Sequence[BrokerRestart]) -> StepReport:
     """All that were begun are back in this look."""
     watch, ids = roll.watch, some([r.broker for r in begun])
     seen = watch.seen + 1
-    message = f"broker {ids} is back, seen {min(seen, watch.needed)} of {watch.needed} times in a row"
+    message = f"broker {ids} is back, seen {min(seen, watch.needed)} of {many(watch.needed, 'time')} in a row"
     untold = _canary(roll.snapshot, {r.broker for r in begun}, watch.since)
     late = next((late for r in begun if (late := _late(roll, r))), None) if untold else None
     if untold:
@@ -344,10 +345,10 @@ def _canary(snapshot: Snapshot, brokers: set[int], since: datetime | None) -> st
     if source is None:
         return None
     if not source.known or snapshot.canary is None:
-        return f"what the canary sees is not known: {source.error or 'no reason given'}"
+        return f"the canary could not be read: {source.error or 'no reason given'}"
     probes = {TopicPartition(r["topic"], r["partition"]): r for r in snapshot.canary.to_pylist()}
     if not probes:
-        return "the canary has not looked at any partition yet"
+        return "the canary has measured no partition yet"
     for row in snapshot.rows(set(probes)):
         replicas = known_ids(row.replicas)
         if replicas is not None and not replicas & brokers:
@@ -357,7 +358,7 @@ def _canary(snapshot: Snapshot, brokers: set[int], since: datetime | None) -> st
             return f"the canary fails through {row.tp}: {probe['lastError'] or 'no reason given'}"
         through = probe["lastOkAt"]
         if since is None or through is None or parse_timestamp(through) < since:
-            return f"no record of the canary has gone through {row.tp} since"
+            return f"no canary record has succeeded on {row.tp} since then"
     return None
 
 
@@ -366,7 +367,7 @@ def _late(roll: _Roll, restart: BrokerRestart) -> str | None:
     if passed <= roll.settings.broker_within:
         return None
     limit = format_duration(roll.settings.broker_within)
-    return f"broker {restart.broker} is not back {passed:.0f} s after its restart was begun (limit {limit})"
+    return f"broker {restart.broker} is not back {passed:.0f} s after the start of its restart (limit {limit})"
 
 
 def _due(roll: _Roll, restart: BrokerRestart) -> StepReport:
@@ -377,7 +378,7 @@ def _due(roll: _Roll, restart: BrokerRestart) -> StepReport:
     strimzi = asks if entry is None else strimzi_restart.by_annotation(entry)
     words = f": {restart.reason}" if restart.reason else ""
     if roll.plan.part(Restarts).drains and (led := sum(1 for _ in led_by(roll.snapshot, {restart.broker}))):
-        words = f"{words}; {led} partitions that it leads and the plan does not name are moved by its own stop"
+        words = f"{words}; {many(led, 'leadership')} outside the plan moves when it stops"
     return StepReport(
         StepState.ACT,
         f"restarting broker {restart.broker} (Pod {restart.pod}){words}",
@@ -397,7 +398,7 @@ def _voter(voter: Voter | None, snapshot: Snapshot) -> str | None:
         return f"Pod {pod.name} is not Ready yet"
     leader = snapshot.quorum.leader if snapshot.quorum else None
     if leader is None or leader < 0:
-        return "the quorum has no leader that is known"
+        return "the quorum's leader is not known"
     if voter.id != leader and (voter.last_caught_up_ms is None or voter.last_caught_up_ms >= FETCH_TIMEOUT_MS):
         return "not caught up with the quorum's leader yet"
     return None

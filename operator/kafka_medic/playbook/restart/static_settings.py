@@ -32,8 +32,8 @@ def to_do(plan: Plan, broker: int, read: str) -> str:
     """What a person is told of a broker that came back as it was."""
     wanted = ", ".join(f"{s.name}={s.after}" for s in plan.part(Restarts).static_settings if broker in s.brokers)
     return (
-        f"broker {broker} came back with {read}: its configuration still says so. Change it ({wanted}), then approve "
-        "the same plan once more, with a new RemediationApproval, and it is restarted again; or reject"
+        f"broker {broker} came back with {read}: its configuration still has the old value. Change it ({wanted}), "
+        "then approve the same plan again with a new RemediationApproval to restart it again, or reject"
     )
 
 

@@ -53,13 +53,13 @@ def undo(step: str, _: Plan, journal: Mapping[str, JournalEntry], snapshot: Snap
         return StepReport(StepState.REACHED, "")
     source = snapshot.source("kubernetes")
     if source is None or not source.known or snapshot.brokers is None:
-        message = f"what asks Strimzi to restart {_names(pending)} is still to be taken back: no Pod could be read"
+        message = f"the restart annotation of {_names(pending)} is not yet removed: the Pods could not be read"
         return StepReport(StepState.UNKNOWN, message, restores=True)
     there = {e.id: pod for e in pending if (pod := _as_planned(e, snapshot)) is not None}
     if due := [e for e in pending if e.id in there and there[e.id].restart_asked is not False]:
         return StepReport(
             StepState.ACT,
-            f"taking the annotation off by which Strimzi was asked to restart {_names(due)}",
+            f"removing the restart annotation of {_names(due)}",
             intent=CallOffRestarts(_off(step), tuple((e.target, e.target_uid or "") for e in due)),
             target=_names(due),
             restores=True,
@@ -70,12 +70,12 @@ def undo(step: str, _: Plan, journal: Mapping[str, JournalEntry], snapshot: Snap
             continue
         sent = (snapshot.taken_at - entry.last_asked).total_seconds()
         if off is None and sent < SENT_WITHIN + ON_ITS_WAY:
-            message = f"what asks Strimzi to restart {entry.target} may still be on its way"
+            message = f"the restart annotation of Pod {entry.target} may still arrive"
             return StepReport(StepState.WAIT, message, restores=True)
         if off is not None and (snapshot.taken_at - off.last_asked).total_seconds() < ON_ITS_WAY:
-            message = f"Strimzi is no longer asked to restart {_names(pending)}, but may have read it before"
+            message = f"the restart annotation of {_names(pending)} is removed, but Strimzi may have read it"
             return StepReport(StepState.WAIT, message, restores=True)
-    message = f"Strimzi is no longer asked to restart {_names(pending)}" if off is not None else ""
+    message = f"the restart annotation of {_names(pending)} is removed" if off is not None else ""
     return StepReport(StepState.REACHED, message, observed=seen)
 
 

@@ -18,6 +18,7 @@ from kafka_medic.playbook.effects import dynamic_value
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.restart.restart_plan import restart_plan, sentence_for_reading
 from kafka_medic.playbook.settings.defaults_step import KEY, fallback
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import (
     MAX_STATIC,
     ConfigChange,
@@ -76,15 +77,15 @@ def _not_yet(snapshot: Snapshot, expectations: Expectations) -> Refusal | None:
     defaults = broker_defaults(snapshot)
     silent = [b.id for b in snapshot.brokers if any((name, b.id) not in defaults for name in DEFAULTS)]
     if why := settings_unread(snapshot, BROKER, ""):
-        message = f"what is set at run time for all brokers is not known: {why}"
+        message = f"the run-time settings of all brokers are not known: {why}"
         return Refusal(message, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, message),))
     if silent:
-        message = f"the defaults of broker {some(silent)} are not known: it does not answer, or did not tell them"
+        message = f"the defaults of broker {some(silent)} are not known: it did not answer or did not report them"
         return Refusal(message, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, message),))
     if len(snapshot.brokers) < expectations.replication_factor:
         message = (
-            f"with a default factor of {expectations.replication_factor} and {len(snapshot.brokers)} brokers nobody "
-            "could create a topic any more: add brokers, or expect a lower factor"
+            f"no topic could be created with a default factor of {expectations.replication_factor} and "
+            f"{many(len(snapshot.brokers), 'broker')}: add brokers, or lower the expected factor"
         )
         return Refusal(message, (Reason(Guard.ENOUGH_LIVE_BROKERS, Verdict.DENY, message),))
     low = below_factor(snapshot, expectations)
@@ -93,8 +94,8 @@ def _not_yet(snapshot: Snapshot, expectations: Expectations) -> Refusal | None:
     if low:
         topics = list(dict.fromkeys(row.topic for row in low))
         message = (
-            "topics have fewer replicas than expected, and come first (raise-replication-factor): "
-            f"{some(topics, 5)}; or expect less of them in spec.expectations.topics"
+            "topics with fewer replicas than expected must be raised first (raise-replication-factor): "
+            f"{some(topics, 5)}; or lower spec.expectations.topics for them"
         )
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.WAIT, message),))
     return None
@@ -125,9 +126,9 @@ def _min_isr(
     corrected = {f"{d.name}={d.value} on broker {d.broker}" for d in low if d.broker in restarted and d.name in FACTORS}
     found = replace(found, unborn=tuple(u for u in found.unborn if u not in corrected))
     if found.unread:
-        return None, f"{MIN_ISR} is left as it is: replicas, ISR or settings are not known: {some(found.unread, 5)}"
+        return None, f"{MIN_ISR} stays unchanged: replicas, ISR or settings are not known: {some(found.unread, 5)}"
     if never := found.never(least):
-        return None, f"{MIN_ISR} is left as it is: {never}"
+        return None, f"{MIN_ISR} stays unchanged: {never}"
     change = ConfigChange(
         resource_type=ConfigResourceType.BROKER,
         resource_name="",
@@ -147,26 +148,26 @@ def _summary(plan: Plan, snapshot: Snapshot, left_out: str) -> str:
     lines = [f"correct the brokers' defaults: {', then '.join(does)}"]
     if own.restarts:
         lines.append(
-            "BEFORE YOU APPROVE, change these brokers' configuration where it comes from (a ConfigMap, a chart's "
-            "values, a Kafka resource), which is not ours to do:"
+            "BEFORE YOU APPROVE, change these brokers' configuration at its origin (a ConfigMap, a chart's "
+            "values, a Kafka resource); the operator does not:"
         )
         lines += [f"  {s.name}={s.after} on broker {some(s.brokers, 20)} (now {s.before})" for s in own.static_settings]
         lines.append(
-            "a broker that comes back with an old value is the last one touched: the run pauses and names it, and "
-            "restarts it once more when the same plan is approved again"
+            "if a broker comes back with an old value, the run pauses and names the broker; to restart it again, "
+            "approve the same plan again"
         )
         apart = [v.id for v in snapshot.controllers_apart()]
         if apart:
             lines.append(
-                f"controllers {some(apart)} are no brokers, and where a client names no factor it is theirs that "
-                f"counts; they do not tell it: change {FACTORS[0]} there as well, and restart them"
+                f"controllers {some(apart)} are not brokers, and their value applies where a client names no factor. "
+                f"They do not report it: change {FACTORS[0]} there too, and restart them"
             )
         lines += plan.summary.splitlines()[1:]  # of the restarts, without what the first line says
     if change is not None:
         before = "is not set" if change.before is None else f"is {change.before}"
         lines.append(
-            f"at last {MIN_ISR}={change.after} for all brokers (it {before} at run time now): every topic without a "
-            "value of its own takes it on at once, and has replicas to spare for it"
+            f"at last {MIN_ISR}={change.after} for all brokers (it {before} at run time now): every topic without its "
+            "own value uses it at once, and has spare replicas for it"
         )
     elif left_out:
         lines.append(left_out)

@@ -17,6 +17,7 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids, target_of
 from kafka_medic.playbook.effects import ChangeSettings, SettingKey, dynamic_value, setting_text
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import Plan, SettingChanges
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
 
@@ -45,14 +46,14 @@ class Fallback:
     def _never(self, least: int) -> Iterator[str]:
         if self.few:
             yield (
-                f"topics without a {MIN_ISR} of their own have partitions with {least} replicas or fewer, and would "
-                f"take no record with acks=all, at the latest when one is away: {some(self.few, 5)}; raise them "
-                "first, or give them a value of their own"
+                f"topics without their own {MIN_ISR} have partitions with {many(least, 'replica')} or fewer, and would "
+                f"refuse acks=all, at the latest with one replica down: {some(self.few, 5)}; first raise them, "
+                "or set their own value"
             )
         if self.unborn:
-            yield f"topics would still be created with {least} replicas or fewer: {some(self.unborn, 5)}"
+            yield f"new topics would still get {many(least, 'replica')} or fewer: {some(self.unborn, 5)}"
         if self.own:
-            yield f"broker {some(self.own)} has a {MIN_ISR} of its own at run time, which counts there"
+            yield f"broker {some(self.own)} has its own {MIN_ISR} at run time, which wins there"
 
 
 def fallback(snapshot: Snapshot, least: int) -> Fallback:
@@ -87,18 +88,18 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     """Where the step stands: as the plan saw it, or set and taken in by every broker."""
     change = next(iter(plan.part(SettingChanges).config_changes), None)
     if change is None or change.after is None:
-        return StepReport(StepState.REACHED, f"{MIN_ISR} of all brokers is left as it is")
+        return StepReport(StepState.REACHED, f"{MIN_ISR} of all brokers stays unchanged")
     least, intent_id = int(change.after), f"{step}/set"
     open_ = Progress(done=0, total=1, unit="settings")
     if snapshot.configs is None or snapshot.partitions is None:
         return StepReport(StepState.UNKNOWN, "the settings of brokers and topics could not be read", progress=open_)
     if why := settings_unread(snapshot, BROKER, ""):
-        return StepReport(StepState.UNKNOWN, f"what is set for all brokers could not be read: {why}", progress=open_)
+        return StepReport(StepState.UNKNOWN, f"the settings of all brokers could not be read: {why}", progress=open_)
     now = dynamic_value(snapshot, KEY)
     if now == change.after:
         return _taken_in(snapshot, least, (intent_id,) if intent_id in journal else (), open_)
     if now != change.before:
-        message = f"{MIN_ISR} of all brokers is {now or 'not set'} now; the plan saw {change.before or 'none'}"
+        message = f"{MIN_ISR} of all brokers is {now or 'not set'} (planned from: {change.before or 'none'})"
         return StepReport(StepState.DRIFTED, message, progress=open_)
     found = fallback(snapshot, least)
     if never := found.never(least):
@@ -107,7 +108,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         message = f"replicas, ISR or settings are not known: {some(found.unread, 5)}"
         return StepReport(StepState.UNKNOWN, message, progress=open_)
     if found.thin:
-        message = f"{len(found.thin)} partitions have no in-sync replica to spare yet: {some(found.thin, 5)}"
+        message = f"{many(len(found.thin), 'partition')} without a spare in-sync replica: {some(found.thin, 5)}"
         return StepReport(StepState.WAIT, message, progress=open_)
     return StepReport(
         StepState.ACT,
@@ -123,7 +124,7 @@ def _taken_in(snapshot: Snapshot, least: int, observed: tuple[str, ...], open_: 
     defaults = broker_defaults(snapshot)
     late = [b.id for b in snapshot.brokers or () if defaults.get((MIN_ISR, b.id), 0) < least]
     if late:
-        message = f"{MIN_ISR} is set; broker {some(late)} has not taken it in yet"
+        message = f"{MIN_ISR} is set; broker {some(late)} has not applied it yet"
         return StepReport(StepState.WAIT, message, observed=observed, progress=open_)
     done = open_.model_copy(update={"done": 1})
     return StepReport(StepState.REACHED, f"every broker has {MIN_ISR}={least}", observed=observed, progress=done)

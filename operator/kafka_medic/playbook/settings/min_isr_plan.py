@@ -17,6 +17,7 @@ from kafka_medic.playbook.owners.owned_plan import divided, owner_lines, with_ow
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.settings.min_isr_step import without_spare
 from kafka_medic.playbook.settings.settings_plan import settings_plan
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceType, Plan
 from kafka_medic.resources.vocabulary import ActionName, Guard
 
@@ -32,7 +33,7 @@ def min_isr_plan(request: PlanRequest) -> Plan | Refusal:
     if found is None or (found.unknown and not found.low):
         return unread(snapshot)
     if not found.low:
-        return Refusal(f"no topic that has its replicas has a lower {MIN_ISR} than expected", nothing_to_do=True)
+        return Refusal(f"no topic with enough replicas has a lower {MIN_ISR} than expected", nothing_to_do=True)
     owners = divided(request, found.low)
     if isinstance(owners, Refusal):
         return owners
@@ -41,21 +42,21 @@ def min_isr_plan(request: PlanRequest) -> Plan | Refusal:
     held = {row.topic for row in thin}
     low = {topic: both for topic, both in found.low.items() if topic not in held}
     if not low:
-        message = f"no in-sync replica to spare yet in {some([str(row.tp) for row in thin], 5)}"
+        message = f"no spare in-sync replica yet in {some([str(row.tp) for row in thin], 5)}"
         return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.WAIT, message),))
     due = (minimum_change(snapshot, topic, wanted) for topic, (_, wanted) in list(low.items())[:MAX_TOPICS])
     changes = tuple(change for change in due if change is not None)
     lines = [
-        f"set {MIN_ISR} on {len(changes)} topics: {', '.join(c.resource_name for c in changes[:8])}"
+        f"set {MIN_ISR} on {many(len(changes), 'topic')}: {', '.join(c.resource_name for c in changes[:8])}"
         + (f" and {len(changes) - 8} more" if len(changes) > 8 else ""),
-        "every partition of theirs has a replica to spare; from then on acks=all is refused while fewer are in sync, "
-        "and with eligible leader replicas (KIP-966) what acks=0 and 1 write then is not readable until enough are",
+        "every partition has a spare replica; afterwards it refuses acks=all while fewer are in sync, "
+        "and with eligible leader replicas (KIP-966) records of acks=0 and 1 are not readable until enough are",
         *(f"  {c.resource_name}: {low[c.resource_name][0]} -> {c.after}" for c in changes[:20]),
     ]
     if len(low) > len(changes):
-        lines.append(f"{len(low) - len(changes)} more topics follow in a later plan: one holds {MAX_TOPICS}")
+        lines.append(f"{many(len(low) - len(changes), 'more topic')} in a later plan: one plan holds {MAX_TOPICS}")
     if held:
-        lines.append(f"left for a later plan, since a replica of theirs is not in sync: {some(sorted(held), 5)}")
+        lines.append(f"left for a later plan, because a replica is not in sync: {some(sorted(held), 5)}")
     plan = with_owners(request, settings_plan(request, (*lines, *owners.lines()), changes), owners)
     return request.sealed(plan.model_copy(update={"summary": "\n".join((plan.summary, *owner_lines(plan)))[:8000]}))
 
@@ -89,7 +90,7 @@ def raised_minimums(request: PlanRequest, expectations: Expectations, moves: Seq
     text = f"no topic needs another {MIN_ISR}"
     if changes:
         text = f"set {MIN_ISR} on {', '.join(f'{c.resource_name}={c.after}' for c in changes[:10])}"
-        text += f" and {len(changes) - 10} more topics" if len(changes) > 10 else ""
+        text += f" and {len(changes) - 10} more" if len(changes) > 10 else ""
     return RaisedMinimums(changes, {ActionName.SET_MIN_INSYNC_REPLICAS: text})
 
 

@@ -10,6 +10,7 @@ from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.effects import ChangeSettings, SettingKey, dynamic_value, settings_observed, topics_gone
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves, SettingChanges
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
 from kafka_medic.resources.vocabulary import Guard
@@ -36,14 +37,14 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     if gone:
         return StepReport(
             StepState.DRIFTED,
-            f"topic {', '.join(gone[:5])} is gone",
+            f"topic {', '.join(gone[:5])} no longer exists",
             progress=Progress(done=0, total=total, unit="topics"),
         )
     if in_place:
         seen = (intent_id,) if intent_id in journal else ()
         return StepReport(
             StepState.REACHED,
-            f"min.insync.replicas is set on {total} topics",
+            f"min.insync.replicas is set on {many(total, 'topic')}",
             observed=seen,
             progress=Progress(done=total, total=total, unit="topics"),
         )
@@ -53,7 +54,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         if now not in (before[key], value):
             return StepReport(
                 StepState.DRIFTED,
-                f"{key[2]} of {key[1]} is {now} now; the plan saw {before[key]}",
+                f"{key[2]} of {key[1]} is {now} (planned from: {before[key]})",
                 progress=Progress(done=0, total=total, unit="topics"),
             )
     floors = {resource: int(floor or 0) for (_, resource, _), floor in wanted.items()}
@@ -68,18 +69,18 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         # follows is for what has too few replicas, and they would not be in it.
         return StepReport(
             StepState.DRIFTED,
-            f"{len(few)} partitions that the plan did not see have too few replicas for it: {_first(few)}",
+            f"{many(len(few), 'partition')} outside the plan with too few replicas: {_first(few)}",
             progress=progress,
         )
     if waiting:
         return StepReport(
             StepState.WAIT,
-            f"{len(waiting)} partitions have no in-sync replica to spare yet: {_first(waiting)}",
+            f"{many(len(waiting), 'partition')} without a spare in-sync replica: {_first(waiting)}",
             progress=progress,
         )
     return StepReport(
         StepState.ACT,
-        f"setting min.insync.replicas on {len(due)} topics",
+        f"setting min.insync.replicas on {many(len(due), 'topic')}",
         intent=ChangeSettings(intent_id, due),
         target=", ".join(sorted(key[1] for key in due))[:200],
         saved={"/".join(key): value for key, value in before.items()},
@@ -112,7 +113,7 @@ def other_values(plan: Plan, snapshot: Snapshot) -> str | None:
             continue
         present = dynamic_value(snapshot, (change.resource_type, change.resource_name, change.name))
         if present != change.before:
-            return f"{change.name} of {change.resource_name} is {present} now; the plan saw {change.before}"
+            return f"{change.name} of {change.resource_name} is {present} (planned from: {change.before})"
     return None
 
 
@@ -125,7 +126,7 @@ def undone(plan: Plan, snapshot: Snapshot) -> str | None:
         gone = topics_gone(snapshot, [(change.resource_type, change.resource_name, change.name)])
         if present != change.after and not gone and not _more(present, change.after):
             now = present or "not set"
-            return f"{change.name} of {change.resource_name} is {now} again; it was set to {change.after}"
+            return f"{change.name} of {change.resource_name} is {now} again (set by the run: {change.after})"
     return None
 
 
@@ -144,9 +145,9 @@ def may_begin(plan: Plan, snapshot: Snapshot) -> Reason:
         return Reason(guard, Verdict.UNKNOWN, "the topics' settings could not be read")
     thin = without_spare(snapshot, {c.resource_name: int(c.after or 0) for c in config_changes})
     if thin:
-        message = f"{len(thin)} partitions have no in-sync replica to spare yet: {_first([row.tp for row in thin])}"
+        message = f"{many(len(thin), 'partition')} without a spare in-sync replica: {_first([row.tp for row in thin])}"
         return Reason(guard, Verdict.WAIT, message)
-    return Reason(guard, Verdict.ALLOW, "every partition has an in-sync replica to spare")
+    return Reason(guard, Verdict.ALLOW, "every partition has a spare in-sync replica")
 
 
 def _first(partitions: list[TopicPartition]) -> str:

@@ -9,6 +9,7 @@ from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.settings.settings_plan import settings_plan
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import (
     MAX_INLINE_CHANGES,
     ConfigChange,
@@ -30,12 +31,15 @@ def throttle_plan(request: PlanRequest) -> Plan | Refusal:
         return unread(snapshot)
     moving = [row.reassigning for row in snapshot.rows()]
     if None in moving:
-        return Refusal("whether anything is being reassigned could not be read")
+        return Refusal("whether a reassignment is in flight could not be read")
     if any(moving):
-        return Refusal(f"{sum(map(bool, moving))} partitions are being reassigned: the throttles may be for them")
+        return Refusal(
+            f"{many(sum(map(bool, moving)), 'partition')} being reassigned: the throttles may belong to the "
+            "reassignment"
+        )
     untold = [f"{name}: {why}" for name, why in unread_settings(snapshot).items()]
     if not found and untold:
-        message = f"whether a replication throttle is set is not known of {some(untold, 3)}"
+        message = f"whether a replication throttle is set is not known for {some(untold, 3)}"
         return Refusal(message, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, message),))
     if not found:
         return Refusal("no replication throttle is set", nothing_to_do=True)
@@ -51,18 +55,20 @@ def throttle_plan(request: PlanRequest) -> Plan | Refusal:
     )
     here = changes[:MAX_INLINE_CHANGES]
     if not here:
-        return Refusal(f"every throttle is longer than {MAX_VALUE} characters: remove them by hand", permanent=True)
+        return Refusal(f"every throttle is longer than {MAX_VALUE} characters; remove them by hand", permanent=True)
     topics = sum(c.resource_type is ConfigResourceType.TOPIC for c in here)
     lines = [
-        f"remove {len(here)} replication throttles: {topics} of topics, {len(here) - topics} of brokers; "
+        f"remove {many(len(here), 'replication throttle')}: {topics} of topics, {len(here) - topics} of brokers; "
         "no reassignment is in flight",
-        "what catches up is no longer held back from then on",
+        "afterwards no catch-up is throttled",
     ]
     lines += [
         f"  {c.resource_type.value.lower()} {c.resource_name}: {c.name}={(c.before or '')[:60]}" for c in here[:20]
     ]
     if len(found) > len(here):
-        lines.append(f"{len(found) - len(here)} more are left for a further run, or are too long for a plan")
+        lines.append(f"{len(found) - len(here)} more need a further run, or are too long for a plan")
     if untold:
-        lines.append(f"whether there are more of {some(list(unread_settings(snapshot)), 5)} is not known")
+        lines.append(
+            f"more throttles may be set on {some(list(unread_settings(snapshot)), 5)}, which could not be read"
+        )
     return settings_plan(request, lines, here)

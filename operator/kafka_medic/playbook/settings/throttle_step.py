@@ -15,6 +15,7 @@ from kafka_medic.playbook.effects import (
     topics_gone,
 )
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import Plan, SettingChanges
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
 
@@ -27,7 +28,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     gone = topics_gone(snapshot, before)
     there = [key for key in before if not (key[1] in gone if key[0] == "TOPIC" else broker_gone(snapshot, int(key[1])))]
     if settings_observed(snapshot, dict.fromkeys(there)) is None:
-        return StepReport(StepState.UNKNOWN, "the throttle settings could not be read of every broker")
+        return StepReport(StepState.UNKNOWN, "the throttle settings of some brokers could not be read")
     due = [key for key in there if dynamic_value(snapshot, key) is not None]
     progress = Progress(done=len(before) - len(due), total=len(before), unit="settings")
     intent_id = f"{step}/remove"
@@ -36,13 +37,13 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         return StepReport(StepState.REACHED, "every throttle of the plan is gone", observed=seen, progress=progress)
     for key in due:
         if dynamic_value(snapshot, key) != before[key]:
-            text = f"{key[2]} of {key[0].lower()} {key[1]} has another value than the plan saw"
-            return StepReport(StepState.DRIFTED, f"{text}: somebody sets throttles", progress=progress)
+            text = f"{key[2]} of {key[0].lower()} {key[1]} changed since the plan"
+            return StepReport(StepState.DRIFTED, f"{text}: another client sets throttles", progress=progress)
     return StepReport(
         StepState.ACT,
-        f"removing {len(due)} replication throttles",
+        f"removing {many(len(due), 'replication throttle')}",
         intent=ChangeSettings(intent_id, dict.fromkeys(due)),
-        target=f"{len(due)} settings",
+        target=f"{many(len(due), 'setting')}",
         saved={setting_text(key): before[key] for key in due[:MAX_SAVED]},
         progress=progress,
     )

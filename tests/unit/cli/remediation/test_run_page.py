@@ -55,7 +55,7 @@ def test_a_page_before_approval_says_what_is_approved_and_who_may(sim):
     assert charts["Replicas per rack"].labels == ["a", "b", "c"]
     (listed,) = blocks(shown, "partitions", PartitionList)
     assert (listed.total, listed.listed) == (7, 7)
-    assert [text.lines for text in blocks(shown, "approvals", Text)][-1] == ["Nobody has decided yet."]
+    assert [text.lines for text in blocks(shown, "approvals", Text)][-1] == ["No decision yet."]
     assert any(
         "__consumer_offsets has factor 1" in line for text in blocks(shown, "finding", Text) for line in text.lines
     )

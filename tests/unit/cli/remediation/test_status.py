@@ -110,10 +110,10 @@ def test_what_is_not_observed_is_not_called_healthy(sim, terminal):
     out = terminal("status")[1]
     assert "no finding" not in out
     assert "1 cluster: 1 unknown" in out
-    assert "not observed for 10m: the rest is as it was then" in out
+    assert "not observed for 10m: the rest is as of then" in out
     assert json.loads(terminal("status", "-o", "json")[1])["clusters"][0]["stale"] is True
     del status_of(sim)["lastObservedAt"]
-    assert "never observed: see that the operator runs" in terminal("status")[1]
+    assert "never observed: check that the operator runs" in terminal("status")[1]
 
 
 def test_unknown_figures_are_unknown_and_not_0(sim, terminal):
@@ -161,7 +161,7 @@ def test_one_cluster_and_a_name_that_is_misspelt(sim, terminal):
     sim.put("kafkaclusters", {**other, "metadata": {"name": "orders", "uid": "u"}})
     code, out, err = terminal("status", "oders")
     assert (code, out) == (4, "")
-    assert err == "kafka-medic: KafkaCluster oders: there is none in namespace ns\n  did you mean orders?\n"
+    assert err == "kafka-medic: KafkaCluster oders: not found in namespace ns\n  did you mean orders?\n"
 
 
 def test_one_that_this_version_cannot_read_hides_no_other(sim, terminal):
@@ -245,7 +245,7 @@ def test_an_empty_namespace_is_said_and_is_no_error(sim, terminal):
     sim.api.objects.clear()
     code, out, err = terminal("status")
     assert (code, out) == (0, "")
-    assert "there is no KafkaCluster in namespace ns; -A reads every namespace" in err
+    assert "no KafkaCluster in namespace ns; -A reads every namespace" in err
 
 
 def test_watch_into_a_pipe_writes_the_whole_whenever_it_has_changed(sim, terminal, monkeypatch):
@@ -266,7 +266,7 @@ def test_watch_into_a_pipe_writes_the_whole_whenever_it_has_changed(sim, termina
     assert code == 130
     assert out.count("1 cluster: ") == 2
     assert "1 run active" in out
-    assert err.count("trying again") == 1
+    assert err.count("retrying") == 1
 
 
 def test_watch_draws_the_tree_anew_on_a_terminal(sim, terminal, screen, monkeypatch):
@@ -314,4 +314,4 @@ def test_a_misspelt_name_of_anything_is_answered_with_the_nearest(sim, terminal)
     ):
         code, _, err = terminal(*words)
         assert (code, err.splitlines()[-1]) == (4, f"  did you mean {meant}?")
-    assert "`list` and `status` show what there is" in terminal("show", "xyzzy")[2]
+    assert "`list` and `status` show what exists" in terminal("show", "xyzzy")[2]

@@ -89,7 +89,7 @@ def test_a_new_broker_is_filled_with_followers():
             [[0, 1], [0]],
             [0],
             Leave((0,), gone=True),
-            "row 2: t-1: in sync on broker 0 alone, .* 1 partitions are lost .*--skip-lost",
+            "row 2: t-1: in sync on broker 0 alone, .* 1 partition is lost .*--skip-lost",
         ),
         (
             [[0, 1]],
@@ -204,7 +204,7 @@ def test_the_command_writes_a_plan_for_people(tmp_path, capsys, options, moves):
     assert main.main([*line, "--output", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr()
     assert "replicas moved" in printed.out
-    assert "The operator removes none" in printed.err
+    assert "The operator carries out no such plan" in printed.err
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["moves"] == moves
     request = json.loads((tmp_path / "out" / "reassignment.json").read_text())
     assert all(len(row["replicas"]) == 2 for row in request["partitions"])
@@ -228,7 +228,7 @@ def test_partitions_on_a_dead_broker_are_left_alone_and_that_is_said(tmp_path, c
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("lower-imbalance", "--max-moves", "0"), "--max-moves 0: has to be at least 1"),
+        (("lower-imbalance", "--max-moves", "0"), "--max-moves 0: must be at least 1"),
         (("move-off", "--broker", "9"), "b.json: broker 9 is not listed"),
         (("replace-broker", "--broker", "1"), "p.json: row 1: t-0: in sync on broker 1 alone"),
     ],
