@@ -300,7 +300,9 @@ def test_a_topic_that_two_objects_describe_is_left_out_with_both_named():
     plan = world.until_phase("AwaitingApproval").status.plan
     assert plan is not None
     assert "orders" not in {c["topic"] for c in plan.to_kubernetes()["changes"]}
-    assert "because several objects describe the topic: orders (KafkaTopic orders, KafkaTopic orders-too)" in plan.summary
+    assert (
+        "because several objects describe the topic: orders (KafkaTopic orders, KafkaTopic orders-too)" in plan.summary
+    )
 
 
 def test_a_plan_for_topics_with_the_longest_names_fits_into_its_object():
