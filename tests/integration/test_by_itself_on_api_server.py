@@ -67,7 +67,7 @@ BEYOND: dict[str, tuple[Any, str]] = {
     "maxRisk": ("Low", "its risk is Medium, auto.maxRisk is Low"),
     "maxPartitions": (6, "7 partitions, auto.maxPartitions is 6"),
     "maxMoves": (13, "14 moves, auto.maxMoves is 13"),
-    "maxBytes": (1000, "bytes to copy, auto.maxBytes is 1000"),
+    "maxBytes": (1000, "to copy, auto.maxBytes is 1000"),
     "windows": ([another_day()], "spec.remediation.auto.windows"),
 }
 
@@ -93,7 +93,7 @@ def test_auto_asks_beyond_each_of_its_bounds_and_acts_within_all_of_them(
     for bound, (value, told) in BEYOND.items():
         cluster.rule(auto=dict.fromkeys(BEYOND) | {bound: value})
         cluster.reconcile(2)
-        assert "beyond what Auto does by itself" in cluster.why(name), bound
+        assert "beyond the bounds of Auto" in cluster.why(name), bound
         assert told in cluster.why(name), bound
         assert cluster.run(name).status.phase is Phase.AWAITING_APPROVAL, bound
         assert cluster.kafka.writes == [], bound

@@ -185,7 +185,7 @@ def test_a_plan_changed_by_one_byte(cluster: OperatedCluster, who: Who, run: str
         assert again.digest == kept.digest
         assert again.part(ReplicaMoves) == kept.part(ReplicaMoves)
         events = cluster.admin.list(f"/api/v1/namespaces/{NAMESPACE}/events")
-        assert any(e["reason"] == "StatusForged" and "its digest was taken of" in e["message"] for e in events)
+        assert any(e["reason"] == "StatusForged" and "does not match its digest" in e["message"] for e in events)
         cluster.unsay()
     nothing_is_done(cluster, run, "waits for 1 approval")
 

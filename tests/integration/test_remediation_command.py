@@ -270,4 +270,4 @@ def test_kubectl_finds_the_command_and_hands_over_its_answer(
     assert run["metadata"]["name"] in listed.stdout
     unread = kubectl("kafka-medic", "show", "no-such-run", "-n", namespace, user="alice", check=False)
     assert unread.returncode == 4
-    assert "there is none" in unread.stderr
+    assert "not found" in unread.stderr
