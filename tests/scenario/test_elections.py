@@ -119,7 +119,7 @@ def test_the_next_batch_waits_until_leaders_serve(world):
     run = world.run()
     assert run.status.phase == "Paused"
     assert "not yet serving: 4 of 4 partitions of the last batch: orders-0" in run.status.message
-    assert "bound 10s" in run.status.message
+    assert "limit 10s" in run.status.message
     kafka.mute = set()
     watched(world)
     assert [len(r) for r in kafka.requests][:3] == [4, 2, 4], "a slow batch makes the next one smaller"

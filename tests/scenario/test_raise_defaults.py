@@ -246,7 +246,7 @@ def test_topics_come_first():
     raised = next(r for r in world.runs() if r.spec.playbook.name == "raise-replication-factor")
     world.step()
     assert cure(world).status.phase == "Planning"
-    assert "come first (raise-replication-factor): scratch" in cure(world).status.message
+    assert "raised first (raise-replication-factor): scratch" in cure(world).status.message
     world.until(lambda: any(r.uid == raised.uid and r.status.phase == "AwaitingApproval" for r in world.runs()))
     world.approve(next(r for r in world.runs() if r.uid == raised.uid))
     world.approve(until(world, "AwaitingApproval"))

@@ -55,7 +55,7 @@ def test_a_new_approval_resumes_a_late_step(world: World) -> None:
     for _ in range(3):
         world.step()
     assert world.kafka.writes == []
-    assert "once more" in world.run().status.message
+    assert "approve the same plan again" in world.run().status.message
     world.api.approvers = {"alice"}
     world.approve(run, "mallory")
     for _ in range(3):
