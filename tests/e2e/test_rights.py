@@ -43,9 +43,10 @@ STOLEN: frozenset[Right] = frozenset(
         ("", "secrets", "list", ""),
         ("kafkamedic.dev", "kafkaclusters", "create", ""),
         ("kafkamedic.dev", "remediationapprovals", "create", ""),
+        ("kafka.strimzi.io", "kafkatopics", "delete", ""),
     }
 )
-"""What tests try with the operator's own token (test_stolen_token_on_api_server.py)."""
+"""What tests try with the operator's own token (test_stolen_token_on_api_server.py, test_strimzi_pods.py)."""
 BEFORE: frozenset[Right] = frozenset(
     (POLICIES, kind, "get", f"{about}.kafkamedic.dev")
     for kind in ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
