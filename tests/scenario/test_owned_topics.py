@@ -340,7 +340,7 @@ def test_a_pause_that_a_person_sets_after_the_approval_is_not_the_runs_to_take_o
     as_person(world, "payments")
     for _ in range(6):
         world.step(15)
-    assert "was paused by somebody since" in str(raising(world).status.conditions)
+    assert "was paused by another client since the plan" in str(raising(world).status.conditions)
     assert raising(world).status.phase == "AwaitingApproval"
 
 

@@ -217,7 +217,7 @@ def test_the_first_try_saves_every_pause_that_a_later_one_may_set():
 def test_a_pause_that_a_person_set_before_the_first_of_ours_is_theirs():
     report = pause_step.assess("p", two(), {}, both(SAYS, PAUSED))
     assert (report.state, report.intent) == (StepState.DRIFTED, None)
-    assert "KafkaTopic payments was paused by somebody since" in report.message
+    assert "KafkaTopic payments was paused by another client since the plan" in report.message
     tried = of_two("p/pause", IntentState.INTENDED)
     assert pause_step.assess("p", two(), journal(tried), both(SAYS, PAUSED)).intent == PauseObjects(
         "p/pause", (OBJECT,)

@@ -66,7 +66,7 @@ def drift(plan: Plan, snapshot: Snapshot) -> str | None:
 
 
 def _theirs(owned: OwnedTopic) -> str:
-    return f"{named(owned)} was paused by somebody since, whose pause is not to be taken off"
+    return f"{named(owned)} was paused by another client since the plan; the operator does not resume it"
 
 
 def to_pause_by_hand(plan: Plan, snapshot: Snapshot) -> str | None:
@@ -136,7 +136,7 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
     mine = [(o, _very_object(o, snapshot)) for o in plan.part(OwnedTopics).each() if _set_by(paused, o)]
     there = [(o, now) for o, now in mine if now is not None and now.paused]
     yield _edited(f"{step}/{EDIT}", there, journal, snapshot)
-    unseen = [f"{named(o)} is not seen any more" + _if_paused(o) for o, now in mine if now is None]
+    unseen = [f"{named(o)} is no longer seen" + _if_paused(o) for o, now in mine if now is None]
     left = "; ".join(filter(None, (to_people, *unseen[:5])))
     yield _resumed(f"{step}/{RESUME}", there, paused, journal, snapshot, left)
 
