@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from kafka import errors
-from kafka.net import manager
+from kafka.net import manager, selector
 from kafka.net.compat import KafkaNetClient
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
@@ -70,6 +70,12 @@ class _Tls(_InPieces, KafkaSSLTransport):  # type: ignore[misc]
 def read_in_pieces() -> None:
     """From now on, all connections of kafka-python in this process."""
     manager.KafkaTCPTransport, manager.KafkaSSLTransport = _Tcp, _Tls
+    # It logs each step of its loop, a dozen for each request, on a level that nobody can turn on here.
+    selector.log_trace = _untold
+
+
+def _untold(*_: object, **__: object) -> None:
+    return
 
 
 def unmetered(**settings: Any) -> KafkaNetClient:

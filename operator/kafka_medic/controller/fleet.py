@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -43,6 +44,10 @@ class Worker:
     pause: float = 0.0
     faulty_since: float | None = None
     thread: threading.Thread | None = None
+    share: Callable[[], float] = random.random
+    """Of the first pause: between 0 and 1."""
+    _in_step: bool = True
+    """With other workers: all begin at the operator's start, and all try again when the API server is back."""
 
     def start(self) -> None:
         self.thread = threading.Thread(target=self._loop, name=f"kafkacluster-{'/'.join(self.key)}", daemon=True)
@@ -90,7 +95,7 @@ class Worker:
     def _take(self) -> tuple[float, bool]:
         """The pause after this reconcile, and whether it failed by a fault of ours."""
         try:
-            return self.reconciler.reconcile(), False
+            return self._out_of_step(self.reconciler.reconcile()), False
         except ApiFailure as problem:
             if problem.not_found:
                 _LOG.info("%s: gone", "/".join(self.key))
@@ -98,12 +103,19 @@ class Worker:
             if problem.conflict:
                 return 0.2, False  # written by somebody else meanwhile: retry from fresh reads
             _LOG.warning("%s: the API server: %s", "/".join(self.key), problem)
+            self._in_step = True
             return RETRY_SECONDS, False
         except Exception:  # noqa: BLE001
             # A fault of ours must not end the worker: the cluster would be unwatched with nobody the wiser. It is
             # loud in the log, and the liveness probe fails if it lasts.
             _LOG.exception("%s: the reconcile failed", "/".join(self.key))
             return RETRY_SECONDS, True
+
+    def _out_of_step(self, pause: float) -> float:
+        """Once, a share of the pause: a hundred reconciles at the same moment take half as much processor again, for
+        their threads wait for each other."""
+        share, self._in_step = self.share() if self._in_step else 1.0, False
+        return pause * share
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,9 +48,12 @@ class Renewals:
         """Renew the lease that is due first and that no other thread renews. Answers after how many seconds the next
         one is due."""
         with self._lock:
-            self._leases = {lease for lease in self._leases if not lease.closed}
-            waiting = [(due, lease) for lease in self._leases - self._renewing if (due := lease.due) is not None]
-            first, lease = min(waiting, key=lambda found: found[0], default=(float("inf"), None))
+            first, lease = float("inf"), None
+            for kept in tuple(self._leases):
+                if kept.closed:
+                    self._leases.discard(kept)
+                elif (due := kept.due) is not None and due < first and kept not in self._renewing:
+                    first, lease = due, kept
             wait = first - self._monotonic()
             if lease is None or wait > 0:
                 return wait

@@ -56,6 +56,13 @@ POLICIES_SECONDS = 60.0
 """They are ten requests, and 100 quiet clusters would read them 400 times a minute."""
 
 
+def _version(raw: Mapping[str, Any] | None) -> tuple[str, str] | None:
+    """What two answers share only if they are of the same object and nothing was written in between."""
+    meta = raw["metadata"] if raw else {}
+    uid, version = meta.get("uid"), meta.get("resourceVersion")
+    return None if uid is None or version is None else (uid, version)
+
+
 class Store:
     """Reads raise ApiFailure; an object that does not fit its type is logged and left out of lists."""
 
@@ -67,10 +74,12 @@ class Store:
         self.api = api
         self._expected = tuple(policies)
         self.namespaces = tuple(namespaces)
-        self._parsed: dict[tuple[str, str | None, str], tuple[tuple[object, object], Resource]] = {}
+        self._parsed: dict[tuple[str, str | None, str], tuple[object, Resource]] = {}
         self._authors: set[tuple[str, int]] = set()
         """Of KafkaClusters, uid and generation, whose author may get the Secrets that they name."""
         self._policies: tuple[float, Standing | None] | None = None
+        self._judged: tuple[object, Standing] | None = None
+        """How the admission policies stand, and of which versions of them."""
 
     def cluster(self, namespace: str, name: str) -> KafkaCluster:
         """As it counts, with what it leaves to Strimzi. Raises ResourceError as well."""
@@ -82,11 +91,10 @@ class Store:
     def typed(self, kind: type[R], raw: dict[str, Any]) -> R:
         """What the API server answered, as its type. An object that it answers again under the same uid and
         resourceVersion is the same one, and is not taken apart again. Raises ResourceError."""
-        meta = raw["metadata"]
-        version = meta.get("uid"), meta.get("resourceVersion")
+        meta, version = raw["metadata"], _version(raw)
         key = kind.PLURAL, meta.get("namespace"), meta["name"]
         known = self._parsed.get(key)
-        if known is not None and known[0] == version and None not in version:
+        if known is not None and known[0] == version and version is not None:
             return cast("R", known[1])
         if len(self._parsed) > MAX_PARSED:
             self._parsed.clear()
@@ -324,7 +332,12 @@ class Store:
         except ApiFailure as problem:
             _LOG.warning("the admission policies could not be read: %s", problem)
             return None
-        return standing(expected, list(zip(found[::2], found[1::2], strict=True)), about)
+        versions = tuple(about), tuple(_version(each) for each in found)
+        judged = self._judged
+        if judged is None or judged[0] != versions or None in versions[1]:
+            pairs = list(zip(found[::2], found[1::2], strict=True))
+            self._judged = judged = versions, standing(expected, pairs, about)
+        return judged[1]
 
     def _if_there(self, path: str) -> dict[str, Any] | None:
         try:

@@ -24,10 +24,11 @@ from kafka_medic.cluster.groups import GroupOffsets
 from kafka_medic.cluster.names import shown
 from kafka_medic.cluster.snapshot import TopicPartition
 
-LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_LETTERS, _LONGEST = "[a-zA-Z0-9._-]", 249
+LEGAL_TOPIC = re.compile(f"{_LETTERS}{{1,{_LONGEST}}}")
 """org.apache.kafka.common.internals.Topic."""
-_WHOLE_NAME = rf"\A{LEGAL_TOPIC.pattern}\z"
-"""The same for RE2, which reads a column at once."""
+_LETTERS_ALONE = rf"\A{_LETTERS}+\z"
+"""For RE2, which reads a column at once. With the length in it, it would be built for longer than a view is read."""
 MAX_PARTITION = 10_000_000
 """More partitions than any topic of any cluster has."""
 MAX_BROKER = 2**31 - 1
@@ -60,8 +61,9 @@ def view(found: BrokerView) -> BrokerView:
         return found
     origin = f"broker {found.broker}"
     names: Any = pc.unique(states["topic"])
-    illegal: Any = pc.invert(pc.fill_null(pc.match_substring_regex(names, _WHOLE_NAME), False))
-    for topic in names.filter(illegal).to_pylist():
+    lengths: Any = pc.binary_length(names)
+    legal: Any = pc.and_(pc.match_substring_regex(names, _LETTERS_ALONE), pc.less_equal(lengths, pa.scalar(_LONGEST)))
+    for topic in names.filter(pc.invert(pc.fill_null(legal, False))).to_pylist():
         _topic(topic, origin)
     number, leader = (np.asarray(states[name].to_numpy(), dtype=np.int64) for name in ("partition", "leader"))
     _within(states, number, 0, MAX_PARTITION, f"{origin}: partition")

@@ -28,7 +28,7 @@ def sealed(remediation: Remediation, plan: Plan) -> Plan:
 
 def digest_fits(remediation: Remediation, plan: Plan) -> bool:
     """Whether the plan is the one that its digest was taken of, by this version or an earlier one."""
-    return plan.digest in (plan_digest(remediation, plan), _digest(remediation, plan, as_before=True))
+    return covers_sizes(remediation, plan) or plan.digest == _digest(remediation, plan, as_before=True)
 
 
 def covers_sizes(remediation: Remediation, plan: Plan) -> bool:

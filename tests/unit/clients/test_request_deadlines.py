@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 from kubernetes import client, config
 
-from kafka_medic.clients.kubernetes_api import ApiFailure, KubernetesApi, answered_within
+from kafka_medic.clients import kubernetes_api
+from kafka_medic.clients.kubernetes_api import CREDENTIALS_SECONDS, ApiFailure, KubernetesApi, answered_within
 
 
 class Silent:
@@ -89,3 +90,31 @@ def test_an_effect_is_sent_once_and_never_after_a_connection_that_took_long(
 def test_no_request_waits_longer_than_its_client_does(silent: Silent) -> None:
     with answered_within(60.0):
         assert seconds_until_given_up(KubernetesApi(0.3, once=True), "PUT") < 5
+
+
+class Tokens:
+    """A client's own refresh: it sets itself as the hook again, as those for a Pod and for a kubeconfig do."""
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    def __call__(self, configuration: client.Configuration) -> None:
+        self.read += 1
+        configuration.api_key["BearerToken"] = f"token {self.read}"
+        configuration.refresh_api_key_hook = self
+
+
+def test_a_token_is_read_again_but_not_for_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens, now = Tokens(), 1000.0
+    monkeypatch.setattr(kubernetes_api.time, "monotonic", lambda: now)
+    configuration = client.Configuration(host="http://127.0.0.1:1")
+    configuration.api_key["BearerToken"] = "token 0"
+    configuration.refresh_api_key_hook = tokens
+    KubernetesApi(connected=client.ApiClient(configuration))
+
+    def sent() -> object:
+        return configuration.auth_settings()["BearerToken"]["value"]
+
+    assert [sent(), sent(), sent()] == ["token 1"] * 3
+    now += CREDENTIALS_SECONDS
+    assert [sent(), sent()] == ["token 2"] * 2

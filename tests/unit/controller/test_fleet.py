@@ -26,8 +26,8 @@ class FakeReconciler:
         self.done.set()
 
 
-def worker(*answers) -> Worker:
-    return Worker(("ns", "c"), FakeReconciler(*answers))  # type: ignore[arg-type]
+def worker(*answers, share=1.0) -> Worker:
+    return Worker(("ns", "c"), FakeReconciler(*answers), share=lambda: share)  # type: ignore[arg-type]
 
 
 class Clock:
@@ -61,6 +61,25 @@ def test_a_hung_reconcile_is_stalled_whatever_the_interval(clock):
     clock.now += 3600
     one._once()
     assert [(a is None, b is None) for a, b in found] == [(True, False), (True, False)]
+
+
+def test_workers_that_begin_together_do_not_stay_together(clock):
+    pauses = []
+    for share in (0.2, 0.9):
+        one = worker(15.0, 15.0, share=share)
+        for _ in range(2):
+            one._once()
+            pauses.append(one.pause)
+    assert pauses == [3.0, 15.0, 13.5, 15.0]
+
+
+def test_workers_that_an_api_server_has_refused_do_not_stay_together(clock):
+    one = worker(15.0, ApiFailure(0, "no answer"), 15.0, 15.0, share=0.2)
+    pauses = []
+    for _ in range(4):
+        one._once()
+        pauses.append(one.pause)
+    assert pauses == [3.0, fleet.RETRY_SECONDS, 3.0, 15.0]
 
 
 @pytest.mark.parametrize("status", [0, 403, 404, 409, 500])

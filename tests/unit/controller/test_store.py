@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_medic.controller import store as store_module
 from kafka_medic.controller.store import MAX_APPROVALS, Store
+from kafka_medic.resources.admission import standing
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.vocabulary import Decision
 from tests.simulation.api import SimApi
-from tests.simulation.world import API_VERSION, BASE, World, factor_one_cluster
+from tests.simulation.world import API_VERSION, BASE, POLICIES, World, factor_one_cluster
 
 
 class Asked(SimApi):
@@ -122,3 +124,33 @@ def test_a_kafkacluster_that_cannot_be_read_says_so_once(world):
     world.api.touch(path)["spec"].pop("expectations")
     world.reconciler.reconcile()
     assert world.condition("Ready")["reason"] != "InvalidSpec"
+
+
+def test_admission_policies_are_judged_again_after_any_change_and_only_then(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = []
+
+    def counted(*given):
+        judged.append(given)
+        return standing(*given)
+
+    monkeypatch.setattr(store_module, "standing", counted)
+    store = Store(world.api, policies=POLICIES)
+    first = store.policies()
+    assert first is not None
+    assert first.since is not None
+    assert store.policies() == first
+    assert len(judged) == 1
+    path = f"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/{POLICIES[-1].name}"
+    edited = world.api.get(path)
+    edited["spec"]["validationActions"] = ["Warn"]
+    world.api.put(path.rpartition("/")[0], edited)
+    after = store.policies()
+    assert after is not None
+    assert after.since is None
+    assert "validationActions" in after.why
+    del world.api.objects[path]
+    gone = store.policies()
+    assert gone is not None
+    assert "not installed" in gone.why

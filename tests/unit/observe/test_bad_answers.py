@@ -66,6 +66,8 @@ BAD_ROWS = [
     ([replace(GOOD, topic="a\x1b[2Jb")], r"a\x1b[2Jb"),
     ([replace(GOOD, topic="a\x9b2Jb")], r"a\x9b2Jb"),
     ([replace(GOOD, topic="")], "a topic called ''"),
+    ([replace(GOOD, topic="x" * 250)], "(250 characters)"),
+    ([GOOD, replace(GOOD, topic="orders\n")], r"orders\n"),
     ([replace(GOOD, leader=-7)], "leader -7"),
     ([replace(GOOD, leader_epoch=-2)], "leader epoch -2"),
     ([replace(GOOD, replicas=(1, -4))], "replicas -4"),
@@ -86,6 +88,12 @@ def test_one_broker_that_tells_nonsense_is_that_brokers_unknown(kafka, rows, tol
     broker = snapshot.broker(2)
     assert broker is not None
     assert broker.reachable is None, "it has answered, if not as Kafka does"
+
+
+def test_the_longest_name_that_kafka_takes_is_read(kafka):
+    long = replace(GOOD, topic="x" * 249)
+    answers = {b: BrokerView.of(b, (0, 1, 2), None, [long]) for b in (0, 1, 2)}
+    assert [r.topic for r in seen(Watched(kafka, {"views": lambda _: answers})).rows()] == [long.topic]
 
 
 def test_all_brokers_telling_nonsense_is_a_cluster_of_which_nothing_is_known(kafka):
