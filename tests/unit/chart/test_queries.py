@@ -59,6 +59,9 @@ def test_every_alert_has_a_severity_a_summary_and_a_runbook_that_exists():
     text = (ROOT / "docs" / "alerts.md").read_text()
     headings = re.findall(r"^## (\w+)$", text, re.MULTILINE)
     assert headings == [alert["alert"] for alert in alerts()]
+    rows = re.findall(r"^\| `(\w+)`[^|]*\| ([^|]*) \|$", text, re.MULTILINE)
+    told = {name: severity for severity, cell in rows for name in cell.split(", ")}
+    assert told == {alert["alert"]: alert["labels"]["severity"] for alert in alerts()}
     for alert in alerts():
         notes = alert["annotations"]
         assert alert["labels"]["severity"] in ("critical", "warning")

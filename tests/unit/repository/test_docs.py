@@ -127,6 +127,14 @@ def test_links_outside_of_the_site_lead_somewhere(name):
         assert not anchor or anchor in anchors(page), f"{name}: {target}#{anchor}"
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda p: str(p.relative_to(DOCS)))
+def test_links_from_the_site_to_headings_outside_lead_somewhere(page):
+    """`make docs` checks that such a file exists, and no heading in it."""
+    for target, anchor in re.findall(r"\]\(((?:\.\./)+[^)#\s]+)#([^)\s]+)\)", page.read_text()):
+        led = (page.parent / target).resolve()
+        assert led.is_relative_to(DOCS) or anchor in anchors(led), f"{target}#{anchor}"
+
+
 def test_readme_has_the_two_commands_and_is_short():
     readme = text("README.md")
     assert "\n    make demo " in readme

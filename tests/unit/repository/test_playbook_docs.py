@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kafka_medic.guard.cluster_wide import CLUSTER_WIDE
+from kafka_medic.playbook.acceptance import check
 from kafka_medic.playbook.action import EVERY_EFFECT
 from kafka_medic.playbook.registry import ACTIONS, SEQUENCES
-from kafka_medic.resources.playbook import Parameter, PlaybookSpec, Step, Trigger
+from kafka_medic.resources.playbook import Parameter, Playbook, PlaybookSpec, Step, Trigger
 
 TEXT = (Path(__file__).parents[3] / "docs" / "playbooks.md").read_text()
 
@@ -25,6 +27,10 @@ def table(title: str) -> dict[str, list[str]]:
     """By first cell: the others, of each row of the section's table."""
     rows = [[c.strip() for c in line.strip("|").split("|")] for line in section(title) if line.startswith("| ")]
     return {first.strip("`"): rest for first, *rest in rows[2:]}
+
+
+def test_the_playbook_on_the_page_is_accepted():
+    check(Playbook.model_validate(yaml.safe_load(TEXT.partition("```yaml\n")[2].partition("```")[0])))
 
 
 def test_every_action_has_its_parameters_and_its_probe():
