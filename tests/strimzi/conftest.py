@@ -97,7 +97,7 @@ def case(installed: None, events: StrimziKafka) -> Iterator[StrimziCase]:
 
 
 def _case(kafka: StrimziKafka) -> Iterator[StrimziCase]:
-    kafka.wait_ready()
+    kafka.wait_settled()
     made = StrimziCase(kafka, f"case-{uuid.uuid4().hex[:5]}")
     yield made
     made.end()

@@ -104,6 +104,17 @@ class StrimziKafka:
     def wait_ready(self, seconds: float = _READY_SECONDS) -> None:
         wait_for(f"Strimzi's {self.name} in {self.namespace}", self.is_ready, seconds, every=1)
 
+    def wait_settled(self) -> None:
+        """Until a reconciliation of Strimzi's has replaced no Pod: a new CA takes several rolls, minutes apart."""
+
+        def without_a_roll() -> bool:
+            before, seen = self.uids_of_those_there(), self.reconciled()
+            self.reconcile()
+            wait_for("a reconciliation of Strimzi's", lambda: self.reconciled() != seen, _READY_SECONDS, every=1)
+            return self.is_ready() and self.at_rest() and self.uids_of_those_there() == before
+
+        wait_for(f"Strimzi to leave {self.name} alone", without_a_roll, _READY_SECONDS, every=1)
+
     def reconcile(self) -> None:
         """Let Strimzi look now, rather than after its two minutes."""
         mark = f"kafka-medic.invalid/reconcile={time.time_ns()}"
