@@ -8,12 +8,13 @@ KafkaClusters have `probes.interval` 15 s and the mode Observe. All well ones ar
 brokers, 300 partitions, 15 groups). Sick ones: the brokers of one hang, nobody listens for another, and one has 100
 brokers and 50,000 partitions.
 
-Columns: `core` is the operator's share of one processor and `memory` its resident size at the end, the processes of
-librdkafka included. `every` is the mean
-time between two reconciles of the well cluster that had the fewest. `oldest` is the greatest age that
-`status.lastObservedAt` of a well cluster reached: a status of which nothing else changed is written less often.
-`writes` are those of statuses and Leases that the API server took, a second. `alive` is what /healthz answered all the
-time.
+Columns: `core` is the operator's share of one processor. `alone` is its bound: what the same observations, diagnoses
+and statuses take in a process with one cluster, measured right before, without the API server, Leases and other
+threads. A machine that is slower that day shows in both. `memory` is the operator's resident size at the end, the
+processes of librdkafka included. `every` is the mean time between two reconciles of the well cluster that had the
+fewest. `oldest` is the greatest age that `status.lastObservedAt` of a well cluster reached: a status of which nothing
+else changed is written less often. `writes` are those of statuses and Leases that the API server took, a second.
+`alive` is what /healthz answered all the time.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import json
 import os
 import platform
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -35,6 +37,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.observer import QUIET
+from benchmarks.observing import ObserverProcess
 from kafka_medic.controller.pace import rewritten_after
 from tests.incident.operator import kubeconfig, lists_namespaces
 from tests.integration.people import RELEASE, RELEASE_NAMESPACE, WITHOUT_AN_IMAGE, definitions, helm
@@ -49,6 +53,7 @@ INTERVAL, SETTLED = 15.0, 90.0
 """Seconds between two observations of a cluster, and until the measurement begins."""
 LATE = 1.35
 """How much longer than `INTERVAL` a well cluster may wait: a window of two minutes cuts off up to one reconcile."""
+OBSERVED = 50
 CORE, MEGABYTES = 25.0, 500.0
 """What 100 well ones may take: % of a processor, and megabytes."""
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -163,6 +168,13 @@ def observed(names: set[str]) -> tuple[int, float]:
     return reachable, oldest
 
 
+def observation(bootstrap: str) -> float:
+    """Processor seconds of one observation, with its diagnosis and its status. The median of OBSERVED."""
+    with ObserverProcess(bootstrap, 10.0, QUIET) as observer:
+        observer.do("observe", 60.0)  # which also connects
+        return statistics.median(observer.do("observe", 60.0)["processor"] for _ in range(OBSERVED))
+
+
 def measured(clusters: int, seconds: float, *, sick: bool) -> dict[str, Any]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -175,6 +187,7 @@ def measured(clusters: int, seconds: float, *, sick: bool) -> dict[str, Any]:
                 hung.conduct(broker, Conduct.HANGS)
             others = (("hangs", hung.place.bootstrap), ("away", "127.0.0.1:1"), ("huge", huge.place.bootstrap))
             bodies += [body(name, bootstrap) for name, bootstrap in others]
+        alone = 100 * clusters * observation(well.place.bootstrap) / INTERVAL
         stack.enter_context(chart())
         apply(bodies)
         process = stack.enter_context(operator(folder))
@@ -196,6 +209,7 @@ def measured(clusters: int, seconds: float, *, sick: bool) -> dict[str, Any]:
             "sick": 3 * sick,
             "reachable": reachable,
             "core": 100 * processor / took,
+            "alone": alone,
             "megabytes": resident,
             "threads": len(os.listdir(f"/proc/{process.pid}/task")),
             "every": took / max(fewest, 0.1),
@@ -216,16 +230,16 @@ def main() -> int:
         names = ("numpy", "pyarrow", "confluent-kafka", "kafka-python", "kopf")
         versions = ", ".join(f"{name} {version(name)}" for name in names)
         print(f"machine {platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, {versions}")
-        print(f"{'clusters':>8} {'sick':>5} {'well':>5} {'core':>7} {'memory':>8} {'threads':>8} {'every':>7} "
-              f"{'oldest':>7} "
-              f"{'writes':>7}  alive")  # fmt: skip
+        print(f"{'clusters':>8} {'sick':>5} {'well':>5} {'core':>7} {'alone':>7} {'memory':>8} "
+              f"{'threads':>8} {'every':>7} {'oldest':>7} {'writes':>7}  alive")  # fmt: skip
     for sick in (False, True):
         row = measured(args.clusters, args.seconds, sick=sick)
         found.append(row)
         if not args.json:
             counts = f"{row['clusters']:8} {row['sick']:5} {row['reachable']:5}"
-            costs = f"{row['core']:5.1f} % {row['megabytes']:5.0f} MB {row['threads']:8} {row['every']:5.1f} s"
-            print(f"{counts} {costs} {row['oldest']:5.0f} s {row['writes']:5.1f}/s  {row['alive']}", flush=True)
+            costs = f"{row['core']:5.1f} % {row['alone']:5.1f} % {row['megabytes']:5.0f} MB {row['threads']:8}"
+            pace = f"{row['every']:5.1f} s {row['oldest']:5.0f} s {row['writes']:5.1f}/s"
+            print(f"{counts} {costs} {pace}  {row['alive']}", flush=True)
     if args.json:
         print(json.dumps(found, indent=2))
     first = found[0]
