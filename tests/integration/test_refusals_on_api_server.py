@@ -77,7 +77,7 @@ def test_who_asked_approves_it(cluster: OperatedCluster, who: Who, run: str) -> 
 
 
 def test_somebody_without_the_verb(cluster: OperatedCluster, who: Who, run: str) -> None:
-    held_back("that needs the verb approve", cluster.say, who("mallory"), run, approver="mallory")
+    held_back("you need the verb approve", cluster.say, who("mallory"), run, approver="mallory")
     nothing_is_done(cluster, run, "waits for 1 approval")
 
 
@@ -89,9 +89,9 @@ def test_every_verb_on_approvals_and_on_status(cluster: OperatedCluster, run: st
     try:
         may = ("patch", "remediationapprovals", "-n", NAMESPACE, "--as=dave")
         wait_for("dave's rights", lambda: can(*may), seconds=30)
-        refused(create(cluster.word(run, approver="dave"), "--as=dave"), "that needs the verb approve")
+        refused(create(cluster.word(run, approver="dave"), "--as=dave"), "you need the verb approve")
         forged = {"metadata": {"name": run, "namespace": NAMESPACE}, "kind": "Remediation"}
-        refused(patch(forged, {"status": {"phase": "Approved"}}, *as_status("dave")), "only the operator does")
+        refused(patch(forged, {"status": {"phase": "Approved"}}, *as_status("dave")), "only the operator writes status")
         nothing_is_done(cluster, run, "waits for 1 approval")
     finally:
         kubectl("-n", NAMESPACE, "delete", "rolebinding,role", "wild")
@@ -131,7 +131,7 @@ def test_an_approval_is_edited(cluster: OperatedCluster, who: Who, run: str) -> 
     path = cluster.path("remediationapprovals", word["metadata"]["name"])
     change = {"spec": {"planDigest": cluster.word(run)["spec"]["planDigest"]}}
     for person in ("carol", "admin"):
-        held_back("create a new object instead", who(person).merge, path, change)
+        held_back("is immutable", who(person).merge, path, change)
     held_back("cannot patch", who("alice").merge, path, change)
     nothing_is_done(cluster, run, "alice: it names another plan")
 
@@ -154,8 +154,10 @@ def test_a_status_that_people_forge(cluster: OperatedCluster, who: Who, run: str
     forged = {**stored, "status": stored["status"] | {"phase": "Approved", "approvedBy": "alice"}}
     changed = {"spec": {"parameters": {"throttleBytesPerSecond": "1"}}}
     for person in ("carol", "admin"):
-        held_back("only the operator does", who(person).replace, cluster.path("remediations", run, "status"), forged)
-        held_back("create a new object instead", who(person).merge, cluster.path("remediations", run), changed)
+        held_back(
+            "only the operator writes status", who(person).replace, cluster.path("remediations", run, "status"), forged
+        )
+        held_back("is immutable", who(person).merge, cluster.path("remediations", run), changed)
     nothing_is_done(cluster, run, "waits for 1 approval")
 
 
@@ -226,7 +228,7 @@ def test_the_operator_approves_nothing(cluster: OperatedCluster, run: str, opera
     for name in (operator, "alice"):
         refused(create(cluster.word(run, approver=name), f"--as={operator}"), "cannot create resource")
     everything = (f"--as={operator}", "--as-group=system:masters")
-    refused(create(cluster.word(run, approver=operator), *everything), "the operator itself can approve nothing")
+    refused(create(cluster.word(run, approver=operator), *everything), "the operator may not approve or reject a plan")
     nothing_is_done(cluster, run, "waits for 1 approval")
 
 

@@ -62,9 +62,9 @@ def unread(api: KubernetesApi, stored: Object, secret: str) -> str:
 
 
 WITHHELD = (
-    "user dora may not get Secret {} in namespace secrets, so may not have it sent to a Kafka cluster: let somebody "
-    "who may get it write this KafkaCluster, or set spec.security.labelledSecretsOnly and have the Secret labelled "
-    "kafkamedic.dev/credentials=true"
+    "user dora may not get Secret {} in namespace secrets, so may not send it to a Kafka cluster; ask a user who "
+    "may get the Secret to write this KafkaCluster, or set spec.security.labelledSecretsOnly: true and label the "
+    "Secret kafkamedic.dev/credentials=true"
 )
 
 
@@ -157,7 +157,7 @@ def test_a_kafkacluster_from_before_the_policy(operator_api: Person) -> None:
 def test_a_password_crosses_no_network_readable_unless_somebody_says_so(operator_api: Person) -> None:
     plain = {"protocol": "SASL_PLAINTEXT", "sasl": {"mechanism": "PLAIN", "secretRef": {"name": KAFKA}}}
     refused(
-        create(naming(KAFKA, **plain), "--as=erin"), "sends the password readable; that needs allowPlaintextPassword"
+        create(naming(KAFKA, **plain), "--as=erin"), "sends the password unencrypted; use SASL_SSL or SCRAM-SHA-512"
     )
     created(naming(KAFKA, **plain, allowPlaintextPassword=True), "--as=erin")
     scram = {"protocol": "SASL_PLAINTEXT"}

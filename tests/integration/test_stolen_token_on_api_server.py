@@ -67,15 +67,15 @@ def eviction(namespace: str, name: str, **options: Any) -> tuple[str, Object]:
 def test_evictions_where_no_broker_may_be_restarted(thief: Person) -> None:
     """Whatever Pod it is, and the operator's own way to evict too; kube-system has no label either."""
     uid = pod(OTHERS)
-    why = f"may evict no Pod in namespace {OTHERS}: label the namespace kafkamedic.dev/restarts=allowed"
+    why = f"may not evict Pods in namespace {OTHERS}; label the namespace kafkamedic.dev/restarts=allowed"
     refused(why, thief.create, *eviction(OTHERS, "kafka-0", preconditions={"uid": uid}))
-    refused("may evict no Pod in namespace kube-system", thief.create, *eviction("kube-system", "any"))
+    refused("may not evict Pods in namespace kube-system", thief.create, *eviction("kube-system", "any"))
     assert there(OTHERS)
 
 
 def test_evictions_of_other_kinds_than_the_operators(thief: Person) -> None:
     uid = pod(KAFKA)
-    why = "exactly one Pod, by its uid, with the Pod's own grace period"
+    why = "only by its uid and with the Pod's own grace period"
     refused(why, thief.create, *eviction(KAFKA, "kafka-0"))
     refused(why, thief.create, *eviction(KAFKA, "kafka-0", preconditions={"uid": uid}, gracePeriodSeconds=0))
     assert there(KAFKA)
@@ -140,7 +140,7 @@ def test_patches_of_pods(thief: Person) -> None:
         {"metadata": {"finalizers": ["mallory.example.com/stay"]}},
         {"metadata": {"ownerReferences": [owner]}},
     ):
-        refused("may change nothing of a Pod but the annotation strimzi.io/", thief.merge, path, change)
+        refused("may change only the annotation strimzi.io/manual-rolling-update of a Pod", thief.merge, path, change)
     pods = StrimziPods(thief, KAFKA)
     pods.replace_pod("kafka-1", uid)
     assert thief.list(PODS.format(KAFKA))[-1]["metadata"]["annotations"][STRIMZI_ROLL] == "true"
@@ -153,10 +153,10 @@ def test_specs_finalizers_and_other_metadata(thief: Person) -> None:
     stored = created(placed("KafkaCluster", KAFKA))["metadata"]
     path = custom_path("kafkaclusters", KAFKA, stored["name"])
     for change, why in (
-        ({"spec": {"remediation": {"mode": "Auto"}}}, "may not change what people asked of it"),
-        ({"metadata": {"labels": {"a": "b"}}}, "no metadata but its own finalizer"),
-        ({"metadata": {"annotations": {"a": "b"}}}, "no metadata but its own finalizer"),
-        ({"metadata": {"finalizers": ["mallory.example.com/stay"]}}, "no metadata but its own finalizer"),
+        ({"spec": {"remediation": {"mode": "Auto"}}}, "may not change spec; only people write spec"),
+        ({"metadata": {"labels": {"a": "b"}}}, "no metadata except its finalizer"),
+        ({"metadata": {"annotations": {"a": "b"}}}, "no metadata except its finalizer"),
+        ({"metadata": {"finalizers": ["mallory.example.com/stay"]}}, "no metadata except its finalizer"),
     ):
         refused(why, thief.merge, path, change)
     thief.merge(path, {"metadata": {"finalizers": [RESTORE_FINALIZER]}})

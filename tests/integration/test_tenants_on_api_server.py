@@ -112,22 +112,22 @@ def test_which_playbook_with_which_parameters(cluster: OperatedCluster, who: Who
     def ask(playbook: str = PLAYBOOK, **parameters: str) -> str:
         return cluster.ask(who("mallory"), playbook, requestedBy="mallory", parameters=parameters)
 
-    refused(f"user mallory may not ask for playbook {PLAYBOOK} in namespace {NAMESPACE}", ask)
+    refused(f"user mallory may not request playbook {PLAYBOOK} in namespace {NAMESPACE}", ask)
     use("playbooks")
     ask()
-    refused("may not ask for playbook rolling-restart", ask, "rolling-restart")
-    refused("needs the verb use on playbooks/throttleBytesPerSecond", ask, throttleBytesPerSecond="1000000")
+    refused("may not request playbook rolling-restart", ask, "rolling-restart")
+    refused("you need the verb use on playbooks/throttleBytesPerSecond", ask, throttleBytesPerSecond="1000000")
     use("playbooks", "playbooks/throttleBytesPerSecond")
     ask(throttleBytesPerSecond="1000000")
     many = {"throttleBytesPerSecond": "1000000"} | {f"p{n}": "1" for n in range(14)}
-    refused(f"user mallory may not set p0 of playbook {PLAYBOOK}", lambda: ask(**many))
+    refused(f"user mallory may not set parameter p0 of playbook {PLAYBOOK}", lambda: ask(**many))
     use("playbooks", *(f"playbooks/{name}" for name in many))
     ask(**many)
-    refused("may not set zzz of playbook", lambda: ask(**many, zzz="1"))
+    refused("may not set parameter zzz of playbook", lambda: ask(**many, zzz="1"))
     refused("more than 16 parameters", lambda: ask(**many, zzz="1", zzzz="1"))
     use("playbooks", "playbooks/*")
     ask(**many, zzz="1", zzzz="1")
-    refused("may not ask for playbook rolling-restart", ask, "rolling-restart")
+    refused("may not request playbook rolling-restart", ask, "rolling-restart")
     # The chart's own role has it for all of them.
     for playbook in (PLAYBOOK, "rolling-restart"):
         cluster.ask(who("bob"), playbook)
@@ -214,7 +214,7 @@ def test_a_forged_journal_while_the_policies_are_away(cluster: OperatedCluster, 
             forged = {"phase": phase, "startedAt": at, "currentStep": step, "journal": journal, "steps": steps}
             found = who("carol").replace(path, found | {"status": found["status"] | forged})
 
-    refused("may not write status: only the operator does", forge)
+    refused("may not write status; only the operator writes status", forge)
     gone = [without(kind, policy.name) for policy in chart_rules().policies for kind in (BINDING, POLICY)]
     try:
         wait_for("the policies to go", lambda: _passes(forge), seconds=30)

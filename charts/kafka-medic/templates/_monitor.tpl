@@ -29,7 +29,7 @@ interval: {{ .interval }}
 {{- with .scrapeTimeout }}
 scrapeTimeout: {{ . }}
 {{- end }}
-# the label namespace is the KafkaCluster's
+# Keeps the metrics' own label namespace: the KafkaCluster's.
 honorLabels: true
 {{- with .relabelings }}
 relabelings:

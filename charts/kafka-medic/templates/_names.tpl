@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Names of cluster-wide objects come from it too, with endings of up to 13 characters. */}}
+{{/* Cluster-wide objects use this name too, with suffixes of up to 13 characters. */}}
 {{- define "kafka-medic.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
@@ -33,7 +33,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
-{{/* Of Pods that are no operator: the selectors of Deployment, Service and PodDisruptionBudget must not take them in. */}}
+{{/* Labels of check Pods, which the selectors of Deployment, Service and PodDisruptionBudget must not match. */}}
 {{- define "kafka-medic.checkLabels" -}}
 app.kubernetes.io/name: {{ include "kafka-medic.name" . }}-check
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -88,9 +88,9 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* What restarts a broker, of (strimzi, names); without names every Pod. */}}
+{{/* Rights to restart brokers, of (strimzi, names). Without names: every Pod. */}}
 {{- define "kafka-medic.restarts" -}}
-# an approved restart of a broker; where a PodDisruptionBudget covers it, the budget is asked
+# Approved restarts of brokers. An eviction respects the Pod's PodDisruptionBudget.
 - apiGroups: [""]
   resources: [pods/eviction]
   {{- with .names }}
@@ -99,7 +99,7 @@ capabilities:
   {{- end }}
   verbs: [create]
 {{- if .strimzi }}
-# the annotation by which Strimzi is asked to restart a broker; the policy rights-DIGEST.kafkamedic.dev holds it to that
+# Only the annotation at which Strimzi restarts a broker: the policy rights-DIGEST.kafkamedic.dev enforces this.
 - apiGroups: [""]
   resources: [pods]
   {{- with .names }}
@@ -107,7 +107,7 @@ capabilities:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   verbs: [patch]
-# an annotation of the operator's own, at which Strimzi looks at once; the same policy holds it to that
+# Only the operator's own annotation, which triggers a reconcile of Strimzi: the same policy enforces this.
 - apiGroups: [kafka.strimzi.io]
   resources: [kafkas]
   verbs: [patch]
@@ -115,9 +115,9 @@ capabilities:
 {{- end -}}
 
 {{/*
-Helm looks up every kind of a release before it creates anything, and so refuses Playbooks beside the definition of the kind.
-The first install therefore creates Playbooks in hooks, after the definitions are served. Their annotations make them part of
-the release at the next upgrade, when the kind is there. Empty: the kind is there, or somebody else sees to it.
+Helm looks up every kind of a release before it creates anything, and so rejects Playbooks beside the definition of their kind.
+The first install therefore creates Playbooks in hooks, once the API server serves the definitions. Their annotations make them
+part of the release at the next upgrade. Empty: the kind exists, or the chart does not install it.
 */}}
 {{- define "kafka-medic.firstInstall" -}}
 {{- if and .Values.crds.enabled (not (.Capabilities.APIVersions.Has "kafkamedic.dev/v1alpha1/Playbook")) -}}

@@ -12,7 +12,7 @@
     - namespaceSelector:
         matchLabels:
           kubernetes.io/metadata.name: kube-system
-    # the cache on each node
+    # The DNS cache on each node.
     - ipBlock:
         cidr: 169.254.20.10/32
     {{- end }}

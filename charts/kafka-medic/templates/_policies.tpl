@@ -1,12 +1,12 @@
 {{/*
-The specs of the ValidatingAdmissionPolicies, by what they are about. They are installed (admission.yaml), and given to the
-operator (rules.yaml), which compares them with what the API server has. A name ends in the digest of its spec: another spec
-is another object, so an object that was never edited is proof of what stood since its creation.
+The specs of the ValidatingAdmissionPolicies, by subject. admission.yaml installs them. rules.yaml hands them to the operator,
+which compares them with those of the API server. A policy's name ends in the digest of its spec. So a policy that was never
+edited has had this spec since its creation.
 */}}
 {{- define "kafka-medic.policies" -}}
 {{- $operators := include "kafka-medic.operators" . }}
 {{- $most := 16 }}
-# Whose word an approval is.
+# Who may create an approval, and in whose name.
 approvals:
   failurePolicy: Fail
   matchConstraints:
@@ -21,16 +21,16 @@ approvals:
   validations:
     - expression: >-
         request.operation != 'CREATE' || !(request.userInfo.username in variables.operators)
-      message: the operator itself can approve nothing
+      message: the operator may not approve or reject a plan; a person must create the RemediationApproval
       reason: Forbidden
     - expression: >-
         request.operation != 'CREATE' || authorizer.group('kafkamedic.dev').resource('remediations')
         .namespace(request.namespace).name(object.spec.remediationRef.name).check('approve').allowed()
       messageExpression: >-
-        'user ' + request.userInfo.username + ' may not decide on remediation ' + object.spec.remediationRef.name
-        + ' in namespace ' + request.namespace + ': that needs the verb approve on remediations'
-        + ' (ClusterRole {{ include "kafka-medic.fullname" . }}-approver)'
-      message: deciding on a remediation needs the verb approve on remediations
+        'user ' + request.userInfo.username + ' may not decide on Remediation ' + object.spec.remediationRef.name
+        + ' in namespace ' + request.namespace + '; you need the verb approve on remediations: ask for a RoleBinding to'
+        + ' ClusterRole {{ include "kafka-medic.fullname" . }}-approver'
+      message: to decide on a Remediation, you need the verb approve on remediations
       reason: Forbidden
     - expression: >-
         request.operation != 'CREATE' || object.spec.approver == request.userInfo.username
@@ -38,18 +38,18 @@ approvals:
         'spec.approver must be your own user name, ' + request.userInfo.username + ', not ' + object.spec.approver
       message: spec.approver must be your own user name
       reason: Forbidden
-    # the operator asks for the approver's rights with these groups
+    # The operator checks the approver's rights with these groups.
     - expression: >-
         request.operation != 'CREATE' || !has(object.spec.approverGroups) || has(request.userInfo.groups)
         && object.spec.approverGroups.all(g, g in request.userInfo.groups)
       messageExpression: >-
-        'spec.approverGroups may hold only groups that you are in: '
+        'spec.approverGroups may hold only your own groups: '
         + (has(request.userInfo.groups) ? request.userInfo.groups.join(', ') : 'none')
-      message: spec.approverGroups may hold only groups that you are in
+      message: spec.approverGroups may hold only your own groups
       reason: Forbidden
     - expression: >-
         request.operation != 'UPDATE' || object.spec == oldObject.spec
-      message: an approval cannot be changed; create another one
+      message: the spec of a RemediationApproval is immutable; create a new RemediationApproval
       reason: Forbidden
 # Whose Secrets a KafkaCluster may name.
 kafkaclusters:
@@ -61,18 +61,18 @@ kafkaclusters:
         operations: [CREATE, UPDATE]
         resources: [kafkaclusters]
   variables:
-    # what decides to whom a Secret goes
+    # The fields that decide where a Secret is sent.
     - name: directs
       expression: >-
         request.operation == 'CREATE' || object.spec.?bootstrapServers != oldObject.spec.?bootstrapServers
         || object.spec.?strimzi != oldObject.spec.?strimzi
         || object.spec.?security != oldObject.spec.?security || object.spec.?metadata != oldObject.spec.?metadata
         || object.spec.?brokers != oldObject.spec.?brokers || object.spec.?controllers != oldObject.spec.?controllers
-    # the operator then reads no Secret without the label
+    # With it the operator reads no Secret without the label.
     - name: labelled
       expression: object.spec.?security.?labelledSecretsOnly.orValue(false)
   validations:
-    # one by one: a single expression may ask the authorizer twice at most (a million units of cost, 350,000 for a question)
+    # One expression for each Secret: an expression can call the authorizer only twice (350,000 of 1,000,000 units a call).
     {{- range list "security.sasl.secretRef" "security.tls.caSecretRef" "security.tls.certSecretRef"
       "metadata.zookeeper.tls.caSecretRef" "metadata.zookeeper.tls.certSecretRef" }}
     {{- $name := printf "object.spec.%s.name" . }}
@@ -81,12 +81,12 @@ kafkaclusters:
         || authorizer.group('').resource('secrets').namespace(request.namespace).name({{ $name }}).check('get').allowed()
       messageExpression: >-
         'user ' + request.userInfo.username + ' may not get Secret ' + {{ $name }} + ' in namespace ' + request.namespace
-        + ', so may not have it sent to a Kafka cluster: let somebody who may get it write this KafkaCluster, or set'
-        + ' spec.security.labelledSecretsOnly and have the Secret labelled kafkamedic.dev/credentials=true'
-      message: a KafkaCluster names only Secrets that its author may get
+        + ', so may not send it to a Kafka cluster; ask a user who may get the Secret to write this KafkaCluster, or set'
+        + ' spec.security.labelledSecretsOnly: true and label the Secret kafkamedic.dev/credentials=true'
+      message: a KafkaCluster may name only Secrets that its author may get
       reason: Forbidden
     {{- end }}
-    # the Secrets that spec.strimzi stands for
+    # The Secrets that the operator reads because of spec.strimzi.
     {{- range list (dict "has" "cluster" "name" "object.spec.strimzi.cluster + '-cluster-ca-cert'")
       (dict "has" "user" "name" "object.spec.strimzi.user") }}
     - expression: >-
@@ -94,11 +94,11 @@ kafkaclusters:
         || authorizer.group('').resource('secrets').namespace(request.namespace).name({{ .name }}).check('get').allowed()
       messageExpression: >-
         'user ' + request.userInfo.username + ' may not get Secret ' + {{ .name }} + ' in namespace ' + request.namespace
-        + ', which spec.strimzi stands for: let somebody who may get it write this KafkaCluster, or set spec.security'
-      message: a KafkaCluster stands only for Secrets that its author may get
+        + ', which spec.strimzi uses; ask a user who may get the Secret to write this KafkaCluster, or set spec.security'
+      message: spec.strimzi may use only Secrets that the author of the KafkaCluster may get
       reason: Forbidden
     {{- end }}
-# Status is the operator's alone, whatever wildcards somebody's role has; spec is people's alone.
+# Only the operator writes status, whatever wildcards a role has. Only people write spec.
 operator:
   failurePolicy: Fail
   matchConstraints:
@@ -118,17 +118,17 @@ operator:
       expression: {{ $operators | quote }}
     - name: isOperator
       expression: request.userInfo.username in variables.operators
-    # the key is absent, not empty, when the object itself is written
+    # The key is absent, not empty, when the request writes the object itself.
     - name: isStatus
       expression: has(request.subResource) && request.subResource == 'status'
   validations:
     - expression: "!variables.isStatus || variables.isOperator"
       messageExpression: >-
-        'user ' + request.userInfo.username + ' may not write status: only the operator does'
+        'user ' + request.userInfo.username + ' may not write status; only the operator writes status'
       message: only the operator writes status
       reason: Forbidden
     - expression: variables.isStatus || !variables.isOperator || object.spec == oldObject.spec
-      message: the operator may not change what people asked of it
+      message: the operator may not change spec; only people write spec
       reason: Forbidden
     - expression: >-
         variables.isStatus || !variables.isOperator
@@ -137,9 +137,9 @@ operator:
         && object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences
         && object.metadata.?finalizers.orValue([]).filter(f, f != 'kafkamedic.dev/restore')
         == oldObject.metadata.?finalizers.orValue([]).filter(f, f != 'kafkamedic.dev/restore')
-      message: the operator may change no metadata but its own finalizer
+      message: the operator may change no metadata except its finalizer kafkamedic.dev/restore
       reason: Forbidden
-# Who asks for a remediation, and in whose name.
+# Who may request a Remediation, and in whose name.
 remediations:
   failurePolicy: Fail
   matchConstraints:
@@ -164,15 +164,14 @@ remediations:
         request.operation != 'CREATE' || !has(object.spec.cause)
         || request.userInfo.username in variables.operators
       messageExpression: >-
-        'only the operator proposes a remediation from a finding: set spec.requestedBy to '
-        + request.userInfo.username + ' instead of spec.cause'
-      message: only the operator proposes a remediation from a finding
+        'only the operator may set spec.cause; set spec.requestedBy to ' + request.userInfo.username + ' instead'
+      message: only the operator may set spec.cause; set spec.requestedBy to your own user name instead
       reason: Forbidden
     - expression: >-
         request.operation != 'UPDATE' || object.spec == oldObject.spec
-      message: a remediation cannot be changed; create another one
+      message: the spec of a Remediation is immutable; create a new Remediation
       reason: Forbidden
-# What RBAC cannot say of the operator's own rights. They hold for a stolen token too.
+# Limits of the operator's own rights that RBAC cannot express. They also hold for a stolen token.
 rights:
   failurePolicy: Fail
   matchConstraints:
@@ -219,21 +218,21 @@ rights:
       message: the operator may hold only Leases named kafka-medic-CLUSTER and kafka-medic.starts
       reason: Forbidden
     {{- if not (or .Values.watchNamespaces .Values.restartablePods) }}
-    # An Eviction names a Pod and shows nothing of it. Without watchNamespaces and restartablePods RBAC bounds nothing.
+    # An Eviction has only the Pod's name. Without watchNamespaces and restartablePods RBAC limits no eviction.
     - expression: >-
         request.resource.resource != 'pods' || request.?subResource.orValue('') != 'eviction'
         || namespaceObject.metadata.?labels[?'kafkamedic.dev/restarts'].orValue('') == 'allowed'
       messageExpression: >-
-        'the operator may evict no Pod in namespace ' + request.namespace + ': label the namespace'
+        'the operator may not evict Pods in namespace ' + request.namespace + '; label the namespace'
         + ' kafkamedic.dev/restarts=allowed, or set the chart values watchNamespaces or restartablePods'
-      message: the operator may evict no Pod in a namespace without the label kafkamedic.dev/restarts=allowed
+      message: the operator may not evict Pods in a namespace without the label kafkamedic.dev/restarts=allowed
       reason: Forbidden
     {{- end }}
     - expression: >-
         request.resource.resource != 'pods' || request.?subResource.orValue('') != 'eviction'
         || object.?deleteOptions.?preconditions.?uid.orValue('') != ''
         && !object.?deleteOptions.?gracePeriodSeconds.hasValue()
-      message: the operator evicts exactly one Pod, by its uid, with the Pod's own grace period
+      message: the operator may evict a Pod only by its uid and with the Pod's own grace period
       reason: Forbidden
     - expression: >-
         request.resource.resource != 'pods' || request.operation != 'UPDATE'
@@ -245,7 +244,8 @@ rights:
         && variables.annotations[k] == variables.oldAnnotations[k])
         && variables.oldAnnotations.all(k, k == 'strimzi.io/manual-rolling-update' || k in variables.annotations)
         && variables.annotations[?'strimzi.io/manual-rolling-update'].orValue('true') == 'true'
-      message: the operator may change nothing of a Pod but the annotation strimzi.io/manual-rolling-update, to true or away
+      message: >-
+        the operator may change only the annotation strimzi.io/manual-rolling-update of a Pod, to true or by removing it
       reason: Forbidden
     - expression: >-
         request.resource.resource != 'kafkas'
@@ -256,7 +256,7 @@ rights:
         && variables.annotations.all(k, k == 'kafkamedic.dev/restart-asked-for' || k in variables.oldAnnotations
         && variables.annotations[k] == variables.oldAnnotations[k])
         && variables.oldAnnotations.all(k, k == 'kafkamedic.dev/restart-asked-for' || k in variables.annotations)
-      message: the operator may change nothing of a Kafka resource but the annotation kafkamedic.dev/restart-asked-for
+      message: the operator may change only the annotation kafkamedic.dev/restart-asked-for of a Kafka resource
       reason: Forbidden
     - expression: >-
         request.resource.resource != 'kafkatopics'
@@ -275,8 +275,8 @@ rights:
         && variables.topic.config[k] == variables.oldTopic.config[k])
         && variables.oldTopic.?config.orValue({}).all(k, k in variables.topic.?config.orValue({}))
       message: >-
-        the operator may change nothing of a KafkaTopic but the annotation strimzi.io/pause-reconciliation, to true or
-        away, spec.replicas, and min.insync.replicas in spec.config
+        the operator may change only these fields of a KafkaTopic: the annotation strimzi.io/pause-reconciliation, to true
+        or by removing it, spec.replicas, and min.insync.replicas in spec.config
       reason: Forbidden
     - expression: >-
         request.resource.resource != 'kafkatopics'
@@ -286,7 +286,7 @@ rights:
         || type(variables.least) == string && variables.least.matches('^[1-9][0-9]?$'))
       message: the operator may not lower spec.replicas of a KafkaTopic, nor set min.insync.replicas to anything but a small number
       reason: Forbidden
-# Who may ask for which playbook, with which parameters: the verb use on playbooks, and on playbooks/PARAMETER.
+# Who may request which playbook, with which parameters: the verb use on playbooks, and on playbooks/PARAMETER.
 uses:
   failurePolicy: Fail
   matchConstraints:
@@ -299,7 +299,7 @@ uses:
     - name: names
       expression: >-
         has(object.spec.requestedBy) && has(object.spec.parameters) ? object.spec.parameters.map(p, p) : []
-    # every parameter at once: playbooks/*, or every resource
+    # The right to set every parameter: playbooks/*, or every resource.
     - name: any
       expression: >-
         variables.names.size() == 0 || authorizer.group('kafkamedic.dev').resource('playbooks').subresource('*')
@@ -309,14 +309,14 @@ uses:
         !has(object.spec.requestedBy) || authorizer.group('kafkamedic.dev').resource('playbooks')
         .namespace(request.namespace).name(object.spec.playbook.name).check('use').allowed()
       messageExpression: >-
-        'user ' + request.userInfo.username + ' may not ask for playbook ' + object.spec.playbook.name
-        + ' in namespace ' + request.namespace + ': that needs the verb use on playbooks'
-      message: asking for a playbook needs the verb use on playbooks
+        'user ' + request.userInfo.username + ' may not request playbook ' + object.spec.playbook.name
+        + ' in namespace ' + request.namespace + '; you need the verb use on playbooks'
+      message: to request a playbook, you need the verb use on playbooks
       reason: Forbidden
-    # An expression can ask the authorizer twice at most (its cost limit), so each parameter has one of its own: the one
-    # before which as many others come as its number says.
+    # An expression can call the authorizer only twice (cost limit), so each parameter has its own expression. Expression N
+    # checks the parameter that N other parameters precede in alphabetical order.
     - expression: "variables.any || variables.names.size() <= {{ $most }}"
-      message: setting more than {{ $most }} parameters needs the verb use on playbooks/*
+      message: to set more than {{ $most }} parameters, you need the verb use on playbooks/*
       reason: Forbidden
     {{- range $number := until $most }}
     - expression: >-
@@ -324,22 +324,22 @@ uses:
         authorizer.group('kafkamedic.dev').resource('playbooks').subresource(p)
         .namespace(request.namespace).name(object.spec.playbook.name).check('use').allowed())
       messageExpression: >-
-        'user ' + request.userInfo.username + ' may not set '
+        'user ' + request.userInfo.username + ' may not set parameter '
         + variables.names.filter(p, variables.names.filter(q, q < p).size() == {{ $number }}).join('')
         + ' of playbook ' + object.spec.playbook.name + ' in namespace ' + request.namespace
-        + ': that needs the verb use on playbooks/'
+        + '; you need the verb use on playbooks/'
         + variables.names.filter(p, variables.names.filter(q, q < p).size() == {{ $number }}).join('')
-      message: setting a parameter of a playbook needs the verb use on playbooks/PARAMETER
+      message: to set a parameter of a playbook, you need the verb use on playbooks/PARAMETER
       reason: Forbidden
     {{- end }}
 {{- end -}}
 
-{{/* Of (what it is about, its spec). */}}
+{{/* The name of a policy, of (about, spec). */}}
 {{- define "kafka-medic.policyName" -}}
 {{- printf "%s-%s.kafkamedic.dev" .about (.spec | toJson | sha256sum | trunc 10) -}}
 {{- end -}}
 
-{{/* A binding that narrows nothing, of (the policy's name). */}}
+{{/* A binding without further conditions, of (the policy's name). */}}
 {{- define "kafka-medic.policyBinding" -}}
 policyName: {{ . }}
 validationActions: [Deny]

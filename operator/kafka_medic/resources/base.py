@@ -57,8 +57,7 @@ class OwnerReference(Model):
 
 
 class ObjectMeta(Model):
-    """The part of an object's metadata that is read here; the rest is the API server's business and is
-    dropped."""
+    """The part of an object's metadata that the operator reads; the rest is dropped."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -172,14 +171,14 @@ def _problem(model: type[Model], detail: ErrorDetails) -> Problem:
         case "extra_forbidden":
             return Problem(path, "is not a known field", _nearest(model, detail["loc"]))
         case "enum" | "literal_error":
-            return Problem(path, "is not one of the allowed words", f"write {context.get('expected')}")
+            return Problem(path, "is not an allowed value", f"write {context.get('expected')}")
         case "value_error":
             message, _, way_out = str(context.get("error", detail["msg"])).partition("; ")
             return Problem(path, message, way_out)
         case "string_pattern_mismatch" if context.get("pattern") == DURATION_PATTERN:
             return Problem(path, *NOT_A_DURATION)
         case "string_pattern_mismatch":
-            return Problem(path, "does not have the right form", f"it must match {context.get('pattern')}")
+            return Problem(path, "does not have the right form", f"write text that matches {context.get('pattern')}")
         case _:
             message = detail["msg"]
             return Problem(path, message[:1].lower() + message[1:], "")

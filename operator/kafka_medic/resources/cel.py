@@ -11,7 +11,7 @@ VALIDATIONS = "x-kubernetes-validations"
 
 
 def rule(expression: str, message: str, *, field_path: str | None = None) -> dict[str, str]:
-    """One rule: what must be true of `self`, and what to tell the person for whom it is not."""
+    """One rule: what must be true of `self`, and the message when it is not."""
     built = {"rule": expression, "message": message}
     if field_path is not None:
         built["fieldPath"] = field_path

@@ -34,13 +34,13 @@ class ConditionStatus(StrEnum):
 class Condition(Model):
     """One aspect of an object's state."""
 
-    type: ConditionType = Field(description="What the condition is about.")
-    status: ConditionStatus = Field(description="True, False or Unknown.")
-    reason: ConditionReason = Field(description="One word for machines: why the status is what it is.")
-    message: LongText = Field(default="", description="A sentence for people.")
-    last_transition_time: Timestamp = Field(description="When the status last changed.")
+    type: ConditionType = Field(description="Type of the condition.")
+    status: ConditionStatus = Field(description="Status of the condition: True, False or Unknown.")
+    reason: ConditionReason = Field(description="Reason for the status, as one word for programs.")
+    message: LongText = Field(default="", description="Explanation of the status, in one sentence.")
+    last_transition_time: Timestamp = Field(description="Time when the status last changed.")
     observed_generation: BigCount | None = Field(
-        default=None, description="The metadata.generation that the condition was computed from."
+        default=None, description="metadata.generation from which the operator computed the condition."
     )
 
 

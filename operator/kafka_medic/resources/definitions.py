@@ -21,20 +21,20 @@ from .schema import SchemaError, structural_schema
 from .vocabulary import API_VERSION, CATEGORY, GROUP, VERSION
 
 SCHEMA_DIGEST_ANNOTATION = f"{GROUP}/schema-digest"
-"""On each CustomResourceDefinition. A server with an older one prunes newer fields without a word, even the
-journal's; by this the operator can tell before it writes."""
+"""On each CustomResourceDefinition. A server with an older one silently prunes newer fields, even the
+journal's; the operator compares the digest before it writes."""
 
 _SHORT_NAME = rule(
     "self.metadata.name.size() <= 63",
-    "metadata.name may have at most 63 characters: it becomes a label's value",
+    "metadata.name is too long (limit 63 characters, because it becomes a label value); choose a shorter name",
 )
 _STATUS_RULES = (
     rule("!has(oldSelf.status) || has(self.status)", "status cannot be removed"),
-    # here rather than on the phase itself: there, a rule with oldSelf is not asked when there was none
+    # Not on the phase itself: there, the API server skips a rule with oldSelf when there was no phase.
     rule(
         "!has(self.status) || !has(self.status.phase) || self.status.phase == 'Planning'"
         " || (has(oldSelf.status) && has(oldSelf.status.phase))",
-        "a Remediation's first phase is Planning",
+        "the first status.phase must be Planning",
     ),
 )
 
@@ -69,7 +69,7 @@ def _condition(type_: str, field: str = "status") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What the API server is told about one kind."""
+    """The CustomResourceDefinition of one kind."""
 
     resource: type[Resource]
     singular: str
@@ -166,7 +166,7 @@ DEFINITIONS: tuple[Definition, ...] = (
             Column("Brokers", ".status.brokers.reachable", "integer"),
             Column("Metadata", ".status.metadata", description="KRaft or ZooKeeper."),
             Column("Version", ".status.version"),
-            Column("Mode", ".spec.remediation.mode", description="How far the operator may go."),
+            Column("Mode", ".spec.remediation.mode", description="Observe, Approve or Auto."),
             Column("Reachable", _condition("Reachable"), priority=1),
             Column("Replicated", _condition("Replicated"), priority=1),
             Column("Paused", ".spec.remediation.paused", "boolean", priority=1),
@@ -222,7 +222,7 @@ DEFINITIONS: tuple[Definition, ...] = (
             Column("Decision", ".spec.decision"),
             Column("Approver", ".spec.approver"),
             Column("Digest", ".spec.planDigest", priority=1),
-            Column("Reason", ".spec.reason", priority=1, description="What the approver wrote."),
+            Column("Reason", ".spec.reason", priority=1, description="Reason that the approver gave."),
             _AGE,
         ),
     ),

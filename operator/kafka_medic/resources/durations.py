@@ -18,7 +18,7 @@ DURATION_MAX_LENGTH = 28
 
 _PARTS = re.compile(r"(?:(?P<h>[0-9]{1,4})h)?(?:(?P<m>[0-9]{1,5})m)?(?:(?P<s>[0-9]{1,6})s)?(?:(?P<ms>[0-9]{1,6})ms)?")
 NOT_A_DURATION = ("is not a duration", "write whole numbers with h, m, s or ms, such as 15s, 5m or 1h30m")
-"""What is said of such a field, and the way out."""
+"""The problem of such a field, and the way out."""
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 

@@ -1,4 +1,4 @@
-"""What is said when a resource cannot be used: which field, what is wrong with it, and the way out."""
+"""The error for a resource that cannot be used: which field, what is wrong with it, and the way out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KafkaCluster: which cluster to watch, what is expected of it, and how far the operator may go."""
+"""KafkaCluster: the connection to a cluster, its expectations and the remediation policy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SecurityProtocol(StrEnum):
 
 
 class SaslMechanism(StrEnum):
-    """Kafka's `sasl.mechanism`, the ones that need no file on the operator's disk."""
+    """Those of Kafka's `sasl.mechanism` that need no file on the operator's disk."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -56,7 +56,7 @@ class SaslMechanism(StrEnum):
 
 
 class BrokerIdSource(StrEnum):
-    """Where a Pod's broker id is read from."""
+    """Where the operator reads a Pod's broker id."""
 
     ORDINAL = "Ordinal"
     LABEL = "Label"
@@ -65,7 +65,7 @@ class BrokerIdSource(StrEnum):
 
 
 class SignKind(StrEnum):
-    """Where a sign of maintenance stands."""
+    """Type of a maintenance sign."""
 
     TAINT = "Taint"
     CONDITION = "Condition"
@@ -80,7 +80,7 @@ STRIMZI_ROLL = "strimzi.io/manual-rolling-update"
 
 
 class RestartMethod(StrEnum):
-    """How a broker is restarted."""
+    """How the operator restarts a broker."""
 
     DELETE_POD = "DeletePod"
     STRIMZI_ANNOTATION = "StrimziAnnotation"
@@ -92,13 +92,13 @@ class CaSecretRef(Model):
     name: ObjectName = Field(description="The Secret's name.")
     key: SecretKey = Field(
         default="ca.crt",
-        description="The key that holds the PEM certificates to trust. With ca.crt, those of Strimzi's former CAs in "
-        "the same Secret are trusted too.",
+        description="The key that holds the PEM certificates to trust. With ca.crt, the operator also trusts Strimzi's "
+        "former CAs in the same Secret.",
     )
 
 
 class CertSecretRef(Model):
-    """The Secret with the operator's own certificate. Without keys it is read as its type has them."""
+    """The Secret with the operator's own certificate. The Secret's type decides the default keys."""
 
     name: ObjectName = Field(description="The Secret's name.")
     certificate: SecretKey | None = Field(
@@ -113,44 +113,51 @@ class SaslSecretRef(Model):
     """The Secret with the operator's credentials."""
 
     name: ObjectName = Field(description="The Secret's name.")
-    username_key: SecretKey = Field(default="username", description="The key that holds the user's name.")
+    username_key: SecretKey = Field(default="username", description="The key that holds the user name.")
     password_key: SecretKey = Field(default="password", description="The key that holds the password.")
 
 
 class Sasl(Model):
-    """Who the operator is to the brokers."""
+    """How the operator authenticates to the brokers."""
 
     mechanism: SaslMechanism = Field(description="Kafka's sasl.mechanism.")
     username: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = Field(
         default=None,
-        description="The user's name where the Secret does not have it, as the Secret of Strimzi's KafkaUser.",
+        description="User name at the brokers, for Secrets without one, such as those of a Strimzi KafkaUser. Absent: "
+        "the Secret's usernameKey.",
     )
     secret_ref: SaslSecretRef = Field(
         description=(
-            "Secret with the keys username and password; for OAUTHBEARER tokenEndpoint, clientId, clientSecret and, if"
-            " needed, scope and ca.crt (the certificates to trust at the token endpoint)."
+            "Secret with the keys username and password. With OAUTHBEARER the keys are tokenEndpoint, clientId, "
+            "clientSecret and optionally scope and ca.crt, the certificates to trust at the token endpoint."
         )
     )
 
 
 class Tls(Model):
-    """Whom the operator trusts, and with which certificate it shows itself."""
+    """The certificates that the operator trusts and presents."""
 
     ca_secret_ref: CaSecretRef | None = Field(
-        default=None, description="Certificates to trust. Absent: the operator image's system certificates."
+        default=None,
+        description="Secret with the certificates to trust. Absent: the operator image's system certificates.",
     )
     cert_secret_ref: CertSecretRef | None = Field(
         default=None,
         description=(
-            "Secret for mutual TLS: of type kubernetes.io/tls (tls.crt, tls.key), or of a KafkaUser of Strimzi's "
-            "(user.crt, user.key)."
+            "Secret for mutual TLS, of type kubernetes.io/tls (tls.crt, tls.key) or of a Strimzi KafkaUser (user.crt, "
+            "user.key). Absent: no client certificate."
         ),
     )
 
 
 _SENT_READABLE = (
-    "protocol SASL_PLAINTEXT with mechanism PLAIN sends the password readable; that needs allowPlaintextPassword: true"
+    "protocol SASL_PLAINTEXT with mechanism PLAIN sends the password unencrypted; use SASL_SSL or SCRAM-SHA-512, or "
+    "set allowPlaintextPassword: true"
 )
+_SASL_FITS = (
+    "sasl must be set with protocol SASL_PLAINTEXT or SASL_SSL, and only then; add or remove sasl, or change protocol"
+)
+_TLS_FITS = "tls needs protocol SSL or SASL_SSL; remove tls, or change protocol"
 
 
 class Security(Model):
@@ -160,12 +167,12 @@ class Security(Model):
         json_schema_extra=validations(
             rule(
                 "self.protocol.startsWith('SASL_') == has(self.sasl)",
-                "sasl is needed with the protocols SASL_PLAINTEXT and SASL_SSL, and only with them",
+                _SASL_FITS,
                 field_path=".sasl",
             ),
             rule(
                 "!has(self.tls) || self.protocol.endsWith('SSL')",
-                "tls is only possible with the protocols SSL and SASL_SSL",
+                _TLS_FITS,
                 field_path=".tls",
             ),
             rule(
@@ -178,17 +185,17 @@ class Security(Model):
     )
 
     protocol: SecurityProtocol = Field(default=SecurityProtocol.PLAINTEXT, description="Kafka's security.protocol.")
-    sasl: Sasl | None = Field(default=None, description="Credentials, for the SASL protocols.")
-    tls: Tls | None = Field(default=None, description="Certificates, for the SSL protocols.")
+    sasl: Sasl | None = Field(default=None, description="Credentials, for the protocols SASL_PLAINTEXT and SASL_SSL.")
+    tls: Tls | None = Field(default=None, description="Certificates, for the protocols SSL and SASL_SSL.")
     allow_plaintext_password: Flag = Field(
         default=False,
-        description="Whether the password of PLAIN may cross the network readable, as it does with SASL_PLAINTEXT.",
+        description="Whether SASL_PLAINTEXT with mechanism PLAIN may send the password unencrypted.",
     )
     labelled_secrets_only: Flag = Field(
         default=False,
         description=(
-            "Whether only Secrets with the label kafkamedic.dev/credentials: 'true' are read. The author of this "
-            "KafkaCluster then need not be allowed to get them."
+            "Whether the operator reads only Secrets with the label kafkamedic.dev/credentials: 'true'. The author of "
+            "this KafkaCluster then needs no right to get them."
         ),
     )
 
@@ -196,97 +203,109 @@ class Security(Model):
     def _password_is_not_readable(self) -> Self:
         plain = self.sasl is not None and self.sasl.mechanism is SaslMechanism.PLAIN
         if plain and self.protocol is SecurityProtocol.SASL_PLAINTEXT and not self.allow_plaintext_password:
-            raise ValueError(f"{_SENT_READABLE}; use SASL_SSL or SCRAM-SHA-512, or set allowPlaintextPassword")
+            raise ValueError(_SENT_READABLE)
         return self
 
     @model_validator(mode="after")
     def _fits_the_protocol(self) -> Self:
         if self.protocol.value.startswith("SASL_") != (self.sasl is not None):
-            raise ValueError(
-                "sasl is needed with the protocols SASL_PLAINTEXT and SASL_SSL, and only with them; "
-                "add or remove sasl, or change protocol"
-            )
+            raise ValueError(_SASL_FITS)
         if self.tls is not None and not self.protocol.value.endswith("SSL"):
-            raise ValueError("tls is only possible with the protocols SSL and SASL_SSL; remove tls, or change protocol")
+            raise ValueError(_TLS_FITS)
         return self
 
 
 class ZooKeeperMetadata(Model):
-    """The ensemble that a cluster before Kafka 4 keeps its metadata in."""
+    """The ZooKeeper ensemble of a cluster before Kafka 4."""
 
     connect: ZooKeeperConnect = Field(
-        description=("The brokers' zookeeper.connect: host:port, more after commas, and the chroot if there is one.")
+        description="The brokers' zookeeper.connect: host:port, separated by commas, with the chroot if any."
     )
-    tls: Tls | None = Field(default=None, description="Certificates for an ensemble that speaks TLS.")
+    tls: Tls | None = Field(default=None, description="Certificates for an ensemble with TLS. Absent: plain text.")
 
 
 class ClusterMetadata(Model):
-    """Who keeps the cluster's metadata."""
+    """Where the cluster keeps its metadata."""
 
-    zookeeper: ZooKeeperMetadata | None = Field(default=None, description="The ensemble. Absent: a KRaft cluster.")
-
-
-class MaintenanceSign(Model):
-    """What says, in this Kubernetes, that a node or a Pod is about to be taken away."""
-
-    kind: SignKind = Field(description="A taint or condition of the node or the Pod, or a label or annotation of it.")
-    key: LabelKey = Field(description="The taint's, label's or annotation's key, or the condition's type.")
-    value: Annotated[str, StringConstraints(max_length=256)] | None = Field(
-        default=None, description="Its value, or the condition's status. Absent: any value; a condition that is True."
+    zookeeper: ZooKeeperMetadata | None = Field(
+        default=None, description="The ZooKeeper ensemble. Absent: a KRaft cluster."
     )
 
 
+class MaintenanceSign(Model):
+    """A sign on a node or a Pod that announces maintenance."""
+
+    kind: SignKind = Field(description="Type of the sign on the node or Pod.")
+    key: LabelKey = Field(description="Key of the taint, label or annotation, or type of the condition.")
+    value: Annotated[str, StringConstraints(max_length=256)] | None = Field(
+        default=None,
+        description="Value of the taint, label or annotation, or status of the condition. Absent: any value, for a "
+        "condition True.",
+    )
+
+
+_ID_KEY_FITS = "idKey must be set with idFrom Label or Annotation, and only then; add or remove idKey"
+
+
 class Brokers(Model):
-    """Which Pods the brokers are, and how one is restarted."""
+    """The Pods of the brokers or controllers, and how the operator restarts them."""
 
     model_config = ConfigDict(
         json_schema_extra=validations(
             rule(
                 "(self.idFrom in ['Label', 'Annotation']) == has(self.idKey)",
-                "idKey is needed with idFrom Label and Annotation, and only with them",
+                _ID_KEY_FITS,
                 field_path=".idKey",
             )
         )
     )
 
-    pod_selector: LabelSelector = Field(description="Labels of the brokers' Pods, in the KafkaCluster's namespace.")
+    pod_selector: LabelSelector = Field(
+        description="Selects the Pods by their labels, in the KafkaCluster's namespace."
+    )
     id_from: BrokerIdSource = Field(
         default=BrokerIdSource.ORDINAL,
         description=(
-            "Where a Pod's broker id is read from: the number at the end of its name, a label, an annotation, or what"
-            " answers at the Pod's own address."
+            "Where the operator reads a Pod's broker id. Ordinal: the number at the end of the Pod's name. Answer: the "
+            "id that the broker at the Pod's address reports."
         ),
     )
-    id_key: LabelKey | None = Field(default=None, description="The label or annotation that holds the broker id.")
+    id_key: LabelKey | None = Field(
+        default=None, description="Key of the label or annotation that holds the broker id."
+    )
     id_offset: Annotated[int, Field(ge=-1_000_000, le=1_000_000, strict=True)] = Field(
-        default=0, description="Added to the Pod's ordinal to get the broker id."
+        default=0, description="Number that the operator adds to the Pod's ordinal to get the broker id."
     )
     maintenance_signs: Annotated[tuple[MaintenanceSign, ...], Field(max_length=32)] = Field(
         default=(),
         description=(
-            "Signs on a node or Pod that the broker is about to go, besides those of Kubernetes and of the well-known "
-            "clouds and autoscalers."
+            "Signs on a node or Pod that announce maintenance, besides those of Kubernetes and of well-known clouds "
+            "and autoscalers."
         ),
     )
     restart: RestartMethod = Field(
         default=RestartMethod.DELETE_POD,
-        description=("How a broker is restarted: by deleting its Pod, or by the annotation that Strimzi acts on."),
+        description=(
+            "How the operator restarts a broker. DeletePod: it evicts the Pod. StrimziAnnotation: it annotates the "
+            "Pod, and Strimzi restarts the broker."
+        ),
     )
 
     @model_validator(mode="after")
     def _key_fits_the_source(self) -> Self:
         if (self.id_from in (BrokerIdSource.LABEL, BrokerIdSource.ANNOTATION)) != (self.id_key is not None):
-            raise ValueError(
-                "idKey is needed with idFrom Label and Annotation, and only with them; add or remove idKey"
-            )
+            raise ValueError(_ID_KEY_FITS)
         return self
 
 
-_BELOW_THE_FACTOR = "must be below replicationFactor, else one broker down stops every acks=all writer"
+_BELOW_THE_FACTOR = (
+    "minInSyncReplicas must be below replicationFactor, else one broker down blocks every acks=all producer; lower "
+    "minInSyncReplicas, or raise replicationFactor"
+)
 
 
 class TopicExpectation(Model):
-    """What differs for some topics. The first pattern that matches a topic's whole name counts."""
+    """Expectations for some topics. The first pattern that matches the whole topic name applies."""
 
     model_config = ConfigDict(
         json_schema_extra=validations(
@@ -299,10 +318,18 @@ class TopicExpectation(Model):
         )
     )
 
-    pattern: NamePattern = Field(description="Regular expression over the whole topic name.")
-    replication_factor: ReplicationFactor | None = Field(default=None, description="Replicas that each partition has.")
-    min_in_sync_replicas: ReplicationFactor | None = Field(default=None, description="The topic's min.insync.replicas.")
-    exempt: Flag = Field(default=False, description="Nothing is expected of these topics, and nothing is done to them.")
+    pattern: NamePattern = Field(description="Regular expression that matches the whole topic name.")
+    replication_factor: ReplicationFactor | None = Field(
+        default=None, description="Replicas of each partition. Absent: expectations.replicationFactor."
+    )
+    min_in_sync_replicas: ReplicationFactor | None = Field(
+        default=None, description="min.insync.replicas of the topic. Absent: expectations.minInSyncReplicas."
+    )
+    exempt: Flag = Field(
+        default=False,
+        description="Whether the operator ignores replicas, racks and min.insync.replicas of these topics: no finding, "
+        "no change.",
+    )
 
     @model_validator(mode="after")
     def _min_isr_below_factor(self) -> Self:
@@ -313,11 +340,11 @@ class TopicExpectation(Model):
 
 def _check_min_isr(replication_factor: int, min_in_sync_replicas: int) -> None:
     if replication_factor != 1 and min_in_sync_replicas >= replication_factor:
-        raise ValueError(f"minInSyncReplicas {_BELOW_THE_FACTOR}; lower it, or raise replicationFactor")
+        raise ValueError(_BELOW_THE_FACTOR)
 
 
 class Expectations(Model):
-    """What a healthy cluster looks like."""
+    """Expected state of a healthy cluster."""
 
     model_config = ConfigDict(
         json_schema_extra=validations(
@@ -329,13 +356,17 @@ class Expectations(Model):
         )
     )
 
-    replication_factor: ReplicationFactor = Field(default=3, description="Replicas that each partition has.")
+    replication_factor: ReplicationFactor = Field(default=3, description="Replicas of each partition.")
     min_in_sync_replicas: ReplicationFactor = Field(default=2, description="min.insync.replicas of each topic.")
-    rack_aware: Flag = Field(default=True, description="Replicas of a partition are on as many racks as possible.")
-    topics: Annotated[tuple[TopicExpectation, ...], Field(max_length=64)] = Field(
-        default=(), description="What differs for some topics; the first matching pattern counts."
+    rack_aware: Flag = Field(
+        default=True, description="Whether the replicas of a partition must be on as many racks as possible."
     )
-    minimum_version: KafkaVersion | None = Field(default=None, description="The oldest Kafka version that is fine.")
+    topics: Annotated[tuple[TopicExpectation, ...], Field(max_length=64)] = Field(
+        default=(), description="Expectations for some topics. The first matching pattern applies."
+    )
+    minimum_version: KafkaVersion | None = Field(
+        default=None, description="Oldest acceptable Kafka version. Absent: no limit."
+    )
 
     @model_validator(mode="after")
     def _min_isr_below_factor(self) -> Self:
@@ -344,84 +375,87 @@ class Expectations(Model):
 
 
 class Canary(Model):
-    """Records that the operator writes and reads back through every broker."""
+    """Records that the operator writes to and reads back from every broker."""
 
     enabled: Flag = Field(
         default=False,
-        description="Whether the operator makes and keeps the canary's topic, and writes records to it and reads them.",
+        description="Whether the operator creates and maintains the canary topic, and writes and reads its records.",
     )
     topic: TopicName = Field(
-        default="kafka-medic-canary", description="The canary's own topic. One that somebody else made is left alone."
+        default="kafka-medic-canary",
+        description="Name of the canary topic. The operator does not touch a topic of this name that it did not "
+        "create.",
     )
     timeout: Annotated[Duration, Between("1s", "5m")] = Field(
-        default="10s", description="How long a record may take from send to read; at most 80 % of the interval counts."
+        default="10s",
+        description="Longest time from send to read of a record. The operator uses at most 80 % of probes.interval.",
     )
 
 
 class ConsumerGroups(Model):
-    """Which consumer groups are looked at."""
+    """Consumer groups that the operator observes."""
 
     include: Annotated[tuple[NamePattern, ...], Field(max_length=32)] = Field(
-        default=(), description="Regular expressions over whole group names. Empty: every group."
+        default=(), description="Regular expressions that match whole group names. Empty: every group."
     )
     exclude: Annotated[tuple[NamePattern, ...], Field(max_length=32)] = Field(
-        default=(), description="Groups that are left out even if included."
+        default=(), description="Regular expressions for groups to leave out, even if include matches them."
     )
 
     def wanted(self) -> NameFilter:
-        """Whether a group of that name is looked at."""
+        """Whether the operator observes a group of that name."""
         return NameFilter(self.include, self.exclude)
 
 
 class Probes(Model):
-    """How the cluster is observed."""
+    """How the operator observes the cluster."""
 
     interval: Annotated[Duration, Between("1s", "1h")] = Field(
         default="15s", description="Time between two observations."
     )
     timeout: Annotated[Duration, Between("1s", "5m")] = Field(
-        default="10s", description="How long one question to one broker may take."
+        default="10s", description="Timeout of one request to one broker."
     )
     canary: Canary = Field(default_factory=Canary, description="End-to-end check of each broker.")
     consumer_groups: ConsumerGroups = Field(
-        default_factory=ConsumerGroups, description="Which consumer groups' offsets are looked at."
+        default_factory=ConsumerGroups, description="Consumer groups whose offsets the operator observes."
     )
     full_views: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
         default=5,
         description=(
-            "How many brokers tell their whole view of the partitions in one observation, in turn, while nothing "
-            "is odd; in a cluster of no more than that, all do."
+            "How many brokers report their whole view of the partitions in one observation, in rotation. Every broker "
+            "does so while a finding or a run needs every view, and in clusters with no more brokers than this."
         ),
     )
     remember_for: Annotated[Duration, Between("1h", "8760h")] = Field(
         default="168h",
-        description="How long a log that became shorter, and the longest time without a leader, are remembered.",
+        description="How long status keeps log end regressions and the longest time without a leader.",
     )
     metrics_port: Port | None = Field(
         default=None,
-        description="Port of the brokers' Prometheus exporter. Absent: its metrics stay unknown.",
+        description="Port of the brokers' Prometheus exporter. Absent: the operator reads no broker metrics.",
     )
 
 
-_WHERE = "bootstrapServers is needed, or strimzi with the name of a Kafka resource"
+_WHERE = "bootstrapServers and strimzi are both missing; set one of them"
 
 
 class StrimziCluster(Model):
-    """The Kafka resource of Strimzi, in this namespace, that the rest is read from."""
+    """The Kafka resource of Strimzi, in the same namespace, from which the operator fills in absent fields."""
 
-    cluster: ObjectName = Field(description="The name of the Kafka resource.")
+    cluster: ObjectName = Field(description="Name of the Kafka resource, in the same namespace.")
     listener: Annotated[str, StringConstraints(max_length=11, pattern=r"^[a-z0-9]+$")] | None = Field(
         default=None,
-        description="The listener to connect to. Absent: an internal one that fits the user, with TLS if there is one.",
+        description="Name of the listener. Absent: an internal listener that fits the user, with TLS if available.",
     )
     user: ObjectName | None = Field(
         default=None,
-        description="The KafkaUser to connect as. Absent: a listener without authentication is needed.",
+        description="Name of the KafkaUser. Absent: the operator connects without authentication.",
     )
 
 
 class KafkaClusterSpec(Model):
-    """What the person who runs the cluster says about it."""
+    """Connection, expectations and remediation policy of the cluster."""
 
     model_config = ConfigDict(
         json_schema_extra=validations(
@@ -432,31 +466,33 @@ class KafkaClusterSpec(Model):
     strimzi: StrimziCluster | None = Field(
         default=None,
         description=(
-            "Take bootstrapServers, security, brokers and controllers from a Kafka resource of Strimzi. Those that are "
-            "set here count instead."
+            "Kafka resource of Strimzi from which the operator fills in bootstrapServers, security, brokers and "
+            "controllers where this spec does not set them."
         ),
     )
     bootstrap_servers: BootstrapServers | None = Field(
-        default=None, description="host:port of brokers to start from, more after commas. Needed without strimzi."
+        default=None, description="Bootstrap brokers as host:port, separated by commas. Required without strimzi."
     )
     security: Security | None = Field(
-        default=None, description="How the operator's clients connect. Absent, and without strimzi: in plain text."
+        default=None, description="How the operator's clients connect. Absent: from strimzi, else PLAINTEXT."
     )
     metadata: ClusterMetadata = Field(
-        default_factory=ClusterMetadata, description="Who keeps the cluster's metadata. Absent: KRaft."
+        default_factory=ClusterMetadata, description="Where the cluster keeps its metadata. Absent: KRaft."
     )
     controllers: Brokers | None = Field(
         default=None,
-        description="Which Pods the KRaft controllers are, where they are no brokers. Absent: none is restarted.",
+        description="Pods of dedicated KRaft controllers. Absent: from strimzi, else the operator restarts no "
+        "dedicated controller.",
     )
     brokers: Brokers | None = Field(
         default=None,
-        description="Which Pods the brokers are. Absent: no playbook that restarts a broker can run.",
+        description="Pods of the brokers. Absent: from strimzi, else no playbook can restart a broker.",
     )
-    expectations: Expectations = Field(default_factory=Expectations, description="What a healthy cluster looks like.")
-    probes: Probes = Field(default_factory=Probes, description="How the cluster is observed.")
+    expectations: Expectations = Field(default_factory=Expectations, description="Expected state of a healthy cluster.")
+    probes: Probes = Field(default_factory=Probes, description="How the operator observes the cluster.")
     remediation: RemediationPolicy = Field(
-        default_factory=RemediationPolicy, description="How far the operator may go, and when."
+        default_factory=RemediationPolicy,
+        description="What the operator may do by itself, when, and with which approvals.",
     )
 
     @model_validator(mode="after")
@@ -467,7 +503,7 @@ class KafkaClusterSpec(Model):
 
 
 class KafkaCluster(Resource):
-    """One Apache Kafka cluster to watch and, with approval, to heal."""
+    """One Apache Kafka cluster that the operator watches and, with approval, repairs."""
 
     KIND: ClassVar[str] = "KafkaCluster"
     PLURAL: ClassVar[str] = "kafkaclusters"

@@ -1,4 +1,4 @@
-"""KafkaCluster.spec.remediation: how far the operator may go by itself, when, and with whose word."""
+"""KafkaCluster.spec.remediation: what the operator may do by itself, when, and with which approvals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SET_LIST = {"x-kubernetes-list-type": "set"}
 
 
 class Day(StrEnum):
-    """Days of the week, in order."""
+    """Day of the week."""
 
     MON = "Mon"
     TUE = "Tue"
@@ -45,43 +45,50 @@ class Day(StrEnum):
     SUN = "Sun"
 
 
+_NOT_EMPTY = "start and end are the same; write two different times"
+
+
 class Window(Model):
-    """A stretch of time, every week, in which the operator may act."""
+    """A weekly time window."""
 
     model_config = ConfigDict(
         json_schema_extra=validations(
-            rule("self.start != self.end", "start and end must differ", field_path=".end"),
+            rule("self.start != self.end", _NOT_EMPTY, field_path=".end"),
         )
     )
 
     days: Annotated[tuple[Day, ...], Field(min_length=1, max_length=7, json_schema_extra=SET_LIST)] = Field(
         description="Days on which the window starts."
     )
-    start: ClockTime = Field(description="First minute, as 22:00.")
-    end: ClockTime = Field(description="First minute after it. Earlier than start: on the next day.")
-    time_zone: TimeZoneName = Field(default="UTC", description="IANA name of the zone of start and end.")
+    start: ClockTime = Field(description="Start of the window as HH:MM, such as 22:00.")
+    end: ClockTime = Field(description="End of the window as HH:MM, exclusive. Earlier than start: on the next day.")
+    time_zone: TimeZoneName = Field(
+        default="UTC", description="IANA time zone of start and end, such as Europe/Berlin."
+    )
 
     @model_validator(mode="after")
     def _is_not_empty(self) -> Self:
         if self.start == self.end:
-            raise ValueError("start and end are the same; write two different times")
+            raise ValueError(_NOT_EMPTY)
         if len(set(self.days)) != len(self.days):
             raise ValueError("a day is named twice; name it once")
         return self
 
 
 class PlaybookOverride(Model):
-    """What differs for one playbook."""
+    """Overrides for one playbook."""
 
     name: ObjectName = Field(description="The Playbook's name.")
-    mode: RemediationMode | None = Field(default=None, description="The mode for this playbook.")
+    mode: RemediationMode | None = Field(
+        default=None, description="Mode for this playbook. Absent: spec.remediation.mode."
+    )
     parameters: Annotated[dict[ParameterName, ShortIntOrString], Field(max_length=MAX_OVERRIDDEN)] = Field(
-        default_factory=dict, description="Values of the playbook's parameters instead of its defaults."
+        default_factory=dict, description="Parameter values that replace the playbook's defaults."
     )
 
 
 SERVICE_ACCOUNT = "system:serviceaccount:"
-"""How the user names of ServiceAccounts begin."""
+"""Prefix of the user names of ServiceAccounts."""
 ServiceAccountName = Annotated[
     str,
     StringConstraints(max_length=256, pattern=r"^system:serviceaccount:[a-z0-9-]+:[a-z0-9.-]+$"),
@@ -89,88 +96,94 @@ ServiceAccountName = Annotated[
 
 
 class Approvals(Model):
-    """Whose word a plan needs."""
+    """The approvals that a plan needs."""
 
     required: Annotated[int, Field(ge=1, le=5, strict=True)] = Field(
-        default=1, description="How many different people must approve the same plan."
+        default=1, description="Number of different people who must approve the same plan."
     )
     allow_requester: Flag = Field(
-        default=False, description="Whether the person who asked for a remediation may be one of them."
+        default=False, description="Whether the person who requested a remediation may approve its plan."
     )
     expire_after: Annotated[Duration, Between("1m", "168h")] = Field(
-        default="24h", description="How long a plan may wait for approval, counted from when it was proposed."
+        default="24h", description="Time from a plan's proposal to its expiry."
     )
     service_accounts: Annotated[tuple[ServiceAccountName, ...], Field(max_length=20, json_schema_extra=SET_LIST)] = (
         Field(
             default=(),
-            description="ServiceAccounts that count like people, as system:serviceaccount:NAMESPACE:NAME. Any other "
-            "approves nothing, and its requests need one approval more: people may hold its token.",
+            description="ServiceAccounts that may approve like people, as system:serviceaccount:NAMESPACE:NAME. "
+            "Another ServiceAccount's approval does not count. A run that it requests needs one more approval, unless "
+            "allowRequester is true.",
         )
     )
 
     def is_machine(self, user: str) -> bool:
-        """Whether it is a ServiceAccount that does not count as somebody of its own."""
+        """Whether the user is a ServiceAccount that `serviceAccounts` does not list."""
         return user.startswith(SERVICE_ACCOUNT) and user not in self.service_accounts
 
     def needed(self, requested_by: str | None) -> int:
-        """Approvals that a run needs. Whoever approves a machine's request first may be who made it."""
+        """Approvals that a run needs: one more for a machine's request, whose token an approver may hold."""
         by_machine = requested_by is not None and self.is_machine(requested_by)
         return self.required + (by_machine and not self.allow_requester)
 
 
 class Limits(Model):
-    """How often the operator may act."""
+    """How often the operator may start remediations."""
 
     per_day: Annotated[int, Field(ge=0, le=1000, strict=True)] = Field(
-        default=10, description="Remediations that may start within 24 hours."
+        default=10, description="Maximum number of remediations that start within 24 hours."
     )
     cooldown: Annotated[Duration, Between("0s", "168h")] = Field(
         default="10m",
-        description="Rest after a remediation before the next one may start. A graver finding's cure does not wait.",
+        description="Time from the end of a remediation to the start of the next one. The cure of a more severe "
+        "finding does not wait.",
     )
 
 
 class Breaker(Model):
-    """When the operator stops trusting itself."""
+    """Circuit breaker that stops remediations after failures in a row."""
 
     failures: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
         default=3,
-        description="Remediations in a row that failed, or did not cure, after which none starts and what waits is "
-        "dropped.",
+        description="Number of failed or ineffective remediations in a row that opens the breaker. While the breaker "
+        "is open, no remediation starts, and waiting ones end as Superseded.",
     )
     open_for: Annotated[Duration, Between("1m", "720h")] = Field(
-        default="24h", description="How long after the last of them, until one is tried again."
+        default="24h",
+        description="How long the breaker stays open after the last failure. Then the operator tries one remediation.",
     )
     try_again_at: Timestamp | None = Field(
         default=None,
-        description="A person's word that one may be tried sooner: the moment at which they said so. It counts for "
-        "what failed before it.",
+        description="Time at which a person allowed one try before openFor ends. Set it to the current time. A later "
+        "failure opens the breaker again.",
     )
 
 
 class AutoBounds(Model):
-    """What the mode Auto does without a person's word. Beyond any of these it asks, as in the mode Approve; and what a
-    person asked for always needs another's word."""
+    """Bounds within which the mode Auto acts without approval. A plan beyond any bound needs approval, as in the mode
+    Approve, and so does every run that a person requested."""
 
     findings: Annotated[tuple[FindingType, ...], Field(max_length=32, json_schema_extra=SET_LIST)] = Field(
-        default=(), description="Findings that may be treated so. Empty: all that a playbook treats."
+        default=(), description="Types of findings that Auto may treat. Empty: all types with a playbook."
     )
-    max_risk: Risk = Field(default=Risk.MEDIUM, description="The highest risk of a playbook.")
-    max_partitions: Count = Field(default=100, description="Partitions that one plan may touch.")
-    max_moves: Count = Field(default=100, description="Replicas that it may copy.")
-    max_bytes: BigCount = Field(default=10_000_000_000, description="Bytes that it may copy.")
-    max_restarts: Count = Field(default=1, description="Brokers that it may restart.")
+    max_risk: Risk = Field(default=Risk.MEDIUM, description="Highest risk of a playbook that Auto may run.")
+    max_partitions: Count = Field(default=100, description="Maximum number of partitions that one plan may change.")
+    max_moves: Count = Field(default=100, description="Maximum number of replicas that one plan may copy.")
+    max_bytes: BigCount = Field(default=10_000_000_000, description="Maximum number of bytes that one plan may copy.")
+    max_restarts: Count = Field(default=1, description="Maximum number of brokers that one plan may restart.")
     windows: Annotated[tuple[Window, ...], Field(max_length=32)] = Field(
-        default=(), description="When a run may start so. Empty: whenever spec.remediation.windows let it."
+        default=(), description="Windows in which Auto may start a run. Empty: as spec.remediation.windows allows."
     )
 
 
 class RemediationPolicy(Model):
-    """How far the operator may go, and when."""
+    """What the operator may do by itself, when, and with which approvals."""
 
     mode: RemediationMode = Field(
         default=RemediationMode.APPROVE,
-        description=("Observe: only say what is wrong. Approve: propose, act when approved. Auto: act within bounds."),
+        description=(
+            "Observe: only report findings. Approve: propose plans, and act after approval. Auto: act without approval "
+            "within spec.remediation.auto."
+        ),
     )
     playbooks: Annotated[
         tuple[PlaybookOverride, ...],
@@ -178,16 +191,24 @@ class RemediationPolicy(Model):
             max_length=16,
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
         ),
-    ] = Field(default=(), description="What differs for some playbooks.")
-    auto: AutoBounds = Field(default_factory=AutoBounds, description="What the mode Auto does without a person's word.")
-    windows: Annotated[tuple[Window, ...], Field(max_length=32)] = Field(
-        default=(), description="When the operator may act. Empty: at any time."
+    ] = Field(default=(), description="Overrides for single playbooks.")
+    auto: AutoBounds = Field(
+        default_factory=AutoBounds, description="Bounds within which the mode Auto acts without approval."
     )
-    approvals: Approvals = Field(default_factory=Approvals, description="Whose word a plan needs.")
-    limits: Limits = Field(default_factory=Limits, description="How often the operator may act.")
-    breaker: Breaker = Field(default_factory=Breaker, description="When the operator stops trusting itself.")
-    paused: Flag = Field(default=False, description="Whether the operator holds every remediation of this cluster.")
-    pause_reason: LineText | None = Field(default=None, description="Why, and until when, for the next person.")
+    windows: Annotated[tuple[Window, ...], Field(max_length=32)] = Field(
+        default=(), description="Windows in which the operator may act. Empty: at any time."
+    )
+    approvals: Approvals = Field(default_factory=Approvals, description="The approvals that a plan needs.")
+    limits: Limits = Field(default_factory=Limits, description="How often the operator may start remediations.")
+    breaker: Breaker = Field(
+        default_factory=Breaker, description="Circuit breaker that stops remediations after failures in a row."
+    )
+    paused: Flag = Field(
+        default=False, description="Whether remediations of this cluster must wait (phase Blocked, guard NotPaused)."
+    )
+    pause_reason: LineText | None = Field(
+        default=None, description="Reason for the pause and its planned end, for other people."
+    )
 
     @model_validator(mode="after")
     def _one_override_each(self) -> Self:
@@ -197,10 +218,10 @@ class RemediationPolicy(Model):
         return self
 
     def override(self, playbook: str) -> PlaybookOverride | None:
-        """What differs for that playbook, or None."""
+        """The override of that playbook, or None."""
         return next((entry for entry in self.playbooks if entry.name == playbook), None)
 
     def mode_for(self, playbook: str) -> RemediationMode:
-        """The mode that counts for that playbook."""
+        """The mode of that playbook."""
         entry = self.override(playbook)
         return entry.mode if entry is not None and entry.mode is not None else self.mode

@@ -1,4 +1,4 @@
-"""KafkaCluster.status: what the operator sees, and why it believes it."""
+"""KafkaCluster.status: what the operator observed, with the evidence."""
 
 from __future__ import annotations
 
@@ -37,99 +37,117 @@ CONDITION_TYPES = (
 
 
 class FindingStatus(Model):
-    """One thing that is wrong with the cluster."""
+    """One problem of the cluster."""
 
-    id: FindingId = Field(description="Stays the same while the finding lasts.")
-    type: CamelWord = Field(description="What kind of finding.")
-    severity: Severity = Field(description="How bad it is.")
-    state: FindingState = Field(description="Pending until it has held long enough, then Firing.")
-    since: Timestamp = Field(description="When it was first seen.")
-    message: LineText = Field(default="", description="A sentence for people.")
+    id: FindingId = Field(description="Id of the finding, the same while the finding lasts.")
+    type: CamelWord = Field(description="Type of the finding.")
+    severity: Severity = Field(description="Severity of the finding.")
+    state: FindingState = Field(description="Pending until the finding has lasted long enough, then Firing.")
+    since: Timestamp = Field(description="Time when the finding was first observed.")
+    message: LineText = Field(default="", description="The finding in one sentence.")
     affected: Annotated[tuple[ShortText, ...], Field(max_length=MAX_AFFECTED)] = Field(
         default=(),
-        description="What it is about: topics, brokers, partitions, groups. Cut off; see affectedCount.",
+        description="Affected topics, brokers, partitions or groups. Truncated; affectedCount has the total.",
     )
-    affected_count: Count = Field(default=0, description="How many there are in all.")
+    affected_count: Count = Field(
+        default=0, description="Total number of affected topics, brokers, partitions or groups."
+    )
     evidence: Annotated[tuple[LineText, ...], Field(max_length=MAX_EVIDENCE)] = Field(
-        default=(), description="Who said what, and when."
+        default=(), description="What each source reported, and when. Truncated."
     )
-    playbook: ObjectName | None = Field(default=None, description="The playbook that treats it, if there is one.")
-    remediation: ObjectName | None = Field(default=None, description="The Remediation that is treating it.")
+    playbook: ObjectName | None = Field(
+        default=None, description="Name of the playbook that treats the finding. Absent: none."
+    )
+    remediation: ObjectName | None = Field(
+        default=None, description="Name of the Remediation that treats the finding now. Absent: none."
+    )
 
 
 class BrokerCounts(Model):
-    """How many brokers there should be and are. Absent: unknown."""
+    """Numbers of expected, registered and reachable brokers. Absent: unknown."""
 
-    expected: Count | None = Field(default=None, description="Pods, or StatefulSet replicas, that should be brokers.")
-    registered: Count | None = Field(default=None, description="Brokers that the cluster's authority knows.")
-    reachable: Count | None = Field(default=None, description="Brokers that answered the operator.")
+    expected: Count | None = Field(default=None, description="Number of broker Pods. Absent: unknown.")
+    registered: Count | None = Field(
+        default=None, description="Number of brokers that are registered in the cluster. Absent: unknown."
+    )
+    reachable: Count | None = Field(
+        default=None, description="Number of brokers that answer the operator. Absent: unknown."
+    )
 
 
 class LogEndRegressionStatus(Model):
-    """A log that became shorter. Kept here because nothing in the present shows it once new writes have passed it."""
+    """A log whose end went back. Status keeps it, because new writes hide it."""
 
     topic: ShortText = Field(description="The topic.")
     partition: Count = Field(description="The partition.")
-    before: BigCount = Field(description="The log end that was seen before.")
-    after: BigCount = Field(description="The lower log end that was seen afterwards.")
-    at: Timestamp = Field(description="When it was noticed.")
-    epoch_before: Count | None = Field(default=None, description="The leader epoch before.")
-    epoch_after: Count | None = Field(default=None, description="The leader epoch afterwards.")
+    before: BigCount = Field(description="Log end offset before.")
+    after: BigCount = Field(description="Lower log end offset afterwards.")
+    at: Timestamp = Field(description="Time when the regression was observed.")
+    epoch_before: Count | None = Field(default=None, description="Leader epoch of `before`. Absent: unknown.")
+    epoch_after: Count | None = Field(default=None, description="Leader epoch of `after`. Absent: unknown.")
     groups: Annotated[tuple[ShortText, ...], Field(max_length=10)] | None = Field(
-        default=None, description="Groups that had committed beyond it by then. Absent: not known."
+        default=None,
+        description="Groups whose committed offset was above `after` at that time, at most 10. Absent: unknown.",
     )
 
 
 class LeaderlessStatus(Model):
-    """How long a partition of a topic had no leader."""
+    """Time that a partition of a topic had no leader."""
 
     topic: ShortText = Field(description="The topic.")
-    milliseconds: BigCount = Field(description="How long.")
-    at: Timestamp = Field(description="When it was last seen so, or seen to be over.")
-    partition: Count | None = Field(default=None, description="The partition, while it has no leader.")
-    leader: Annotated[int, Field(ge=-1, le=2**31 - 1, strict=True)] | None = Field(
-        default=None, description="The leader that it names and that is gone; -1 for none."
+    milliseconds: BigCount = Field(description="Time without a leader, in milliseconds.")
+    at: Timestamp = Field(
+        description="Time of the last observation without a leader, or of the first one with a leader again."
     )
-    epoch: Count | None = Field(default=None, description="Its leader epoch.")
+    partition: Count | None = Field(
+        default=None, description="The partition, while it has no leader. Absent: it has a leader again."
+    )
+    leader: Annotated[int, Field(ge=-1, le=2**31 - 1, strict=True)] | None = Field(
+        default=None, description="Broker id of the leader that the metadata names and that is gone. -1: no leader."
+    )
+    epoch: Count | None = Field(default=None, description="Leader epoch of the partition.")
 
 
 class NodePoolStatus(Model):
     """A KafkaNodePool of Strimzi."""
 
     name: ObjectName = Field(description="The KafkaNodePool's name.")
-    roles: Annotated[tuple[ShortText, ...], Field(max_length=4)] = Field(default=(), description="What its nodes are.")
+    roles: Annotated[tuple[ShortText, ...], Field(max_length=4)] = Field(
+        default=(), description="Roles of the pool's nodes: broker, controller."
+    )
     ids: Annotated[tuple[Count, ...], Field(max_length=MAX_POOL_IDS)] = Field(
-        default=(), description="Its nodes' ids, the smallest first. Cut off."
+        default=(), description="Ids of the pool's nodes, the smallest first. Truncated."
     )
 
 
 class StrimziStatus(Model):
-    """What was read from Strimzi's resources in place of fields of spec."""
+    """Values from Strimzi's resources for fields that spec does not set."""
 
-    cluster: ObjectName = Field(description="The Kafka resource.")
-    listener: ShortText | None = Field(default=None, description="Its listener that the operator connects to.")
-    bootstrap_servers: ShortText | None = Field(default=None, description="The listener's addresses.")
-    protocol: ShortText | None = Field(default=None, description="Kafka's security.protocol there.")
+    cluster: ObjectName = Field(description="Name of the Kafka resource.")
+    listener: ShortText | None = Field(default=None, description="Name of the listener to which the operator connects.")
+    bootstrap_servers: ShortText | None = Field(default=None, description="Addresses of the listener.")
+    protocol: ShortText | None = Field(default=None, description="security.protocol of the listener.")
     secrets: Annotated[tuple[ObjectName, ...], Field(max_length=4)] = Field(
-        default=(), description="The Secrets that are used: the cluster's CA, the user's."
+        default=(),
+        description="Names of the Secrets that the operator uses, such as the cluster CA and the user's Secret.",
     )
     pools: Annotated[tuple[NodePoolStatus, ...], Field(max_length=MAX_POOLS)] = Field(
-        default=(), description="The cluster's KafkaNodePools. Cut off."
+        default=(), description="The cluster's KafkaNodePools. Truncated."
     )
-    rack_key: ShortText | None = Field(default=None, description="The nodes' label that racks are named after.")
+    rack_key: ShortText | None = Field(default=None, description="Node label that holds the rack. Absent: no racks.")
     set_by_hand: Annotated[tuple[CamelWord, ...], Field(max_length=4)] = Field(
-        default=(), description="Fields of spec that count in place of what Strimzi has."
+        default=(), description="Fields of spec that override Strimzi's values."
     )
 
 
 class KafkaClusterStatus(Model):
-    """What the operator sees. Everything that is unknown is absent, never 0."""
+    """What the operator observed. An unknown value is absent, never 0."""
 
     observed_generation: BigCount | None = Field(
-        default=None, description="The metadata.generation that this status was computed from."
+        default=None, description="metadata.generation from which the operator computed this status."
     )
     conditions: Conditions = Field(
-        default=(), description="Reachable, MetadataConsistent, Replicated and so on; Ready sums them up."
+        default=(), description="Reachable, MetadataConsistent, Replicated and others. Ready summarizes them."
     )
     findings: Annotated[
         tuple[FindingStatus, ...],
@@ -137,35 +155,39 @@ class KafkaClusterStatus(Model):
             max_length=MAX_FINDINGS,
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"]},
         ),
-    ] = Field(default=(), description="What is wrong, the worst first. Cut off; see findingsTotal.")
-    findings_total: Count | None = Field(default=None, description="How many findings there are in all.")
-    brokers: BrokerCounts | None = Field(default=None, description="How many brokers there should be and are.")
+    ] = Field(default=(), description="Findings, the most severe first. Truncated; findingsTotal has the total.")
+    findings_total: Count | None = Field(default=None, description="Total number of findings.")
+    brokers: BrokerCounts | None = Field(
+        default=None, description="Numbers of expected, registered and reachable brokers."
+    )
     controller: Count | None = Field(
-        default=None, description="The active controller; in KRaft, the quorum's leader. Absent: none, or unknown."
+        default=None, description="Id of the active controller, in KRaft the quorum's leader. Absent: none, or unknown."
     )
-    metadata: ClusterMode | None = Field(default=None, description="Who keeps the metadata, as observed.")
+    metadata: ClusterMode | None = Field(default=None, description="Where the cluster keeps its metadata, as observed.")
     strimzi: StrimziStatus | None = Field(
-        default=None, description="What spec.strimzi was resolved to. Absent without spec.strimzi."
+        default=None, description="Values that the operator took from spec.strimzi. Absent: no spec.strimzi."
     )
-    version: ShortText | None = Field(default=None, description="The Kafka version, as observed.")
+    version: ShortText | None = Field(default=None, description="Kafka version, as observed.")
     cluster_id: ShortText | None = Field(default=None, description="Kafka's own cluster id.")
-    last_observed_at: Timestamp | None = Field(default=None, description="When the cluster was last observed.")
+    last_observed_at: Timestamp | None = Field(default=None, description="Time of the last observation.")
     longest_leaderless_ms: BigCount | None = Field(
         default=None,
-        description="The longest time within spec.probes.rememberFor that a partition was seen without a leader.",
+        description="Longest time that a partition had no leader, in milliseconds, within spec.probes.rememberFor.",
     )
     implied_default_api_timeout_ms: BigCount | None = Field(
-        default=None, description="The clients' default.api.timeout.ms that would have outlasted it, with a margin."
+        default=None,
+        description="Value of the clients' default.api.timeout.ms that outlasts longestLeaderlessMs, with a margin.",
     )
     longest_leaderless: Annotated[tuple[LeaderlessStatus, ...], Field(max_length=MAX_OUTAGES)] = Field(
-        default=(), description="The topics that were without a leader for longest, the longest first."
+        default=(), description="Topics with the longest times without a leader, the longest first."
     )
     leaderless: Annotated[tuple[LeaderlessStatus, ...], Field(max_length=MAX_LEADERLESS)] = Field(
-        default=(), description="Partitions that have no leader now, the longest first. Cut off."
+        default=(), description="Partitions that have no leader now, the longest time first. Truncated."
     )
     log_end_regressions: Annotated[tuple[LogEndRegressionStatus, ...], Field(max_length=MAX_REGRESSIONS)] = Field(
-        default=(), description="Logs that became shorter, the worst first. Cut off; see logEndRegressionsDropped."
+        default=(),
+        description="Logs whose end went back, the worst first. Truncated; logEndRegressionsDropped has the rest.",
     )
     log_end_regressions_dropped: Count | None = Field(
-        default=None, description="How many there was no room for. Absent: none."
+        default=None, description="Number of log end regressions left out. Absent: none."
     )

@@ -1,7 +1,7 @@
-"""Playbook: a guarded way to treat one kind of finding, in a closed vocabulary.
+"""Playbook: a guarded procedure that treats one type of finding, in a closed vocabulary.
 
-Here a Playbook is checked for what can be told from the document alone. Which parameters an action knows
-and which guards it demands is the business of the `playbook` room, which has the actions.
+Here a Playbook is checked as far as the document alone allows. The package `playbook` has the actions, and checks their
+parameters and guards.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ParameterValue = int | str | bool
 
 
 class ParameterType(StrEnum):
-    """What a parameter's value is."""
+    """Type of a parameter's value."""
 
     INTEGER = "integer"
     STRING = "string"
@@ -49,39 +49,43 @@ class ParameterType(StrEnum):
     DURATION = "duration"
 
 
+_INTEGERS_ONLY = "minimum and maximum need the type integer; remove them, or change type"
+_IN_ORDER = "minimum is above maximum; swap them"
+
+
 class Parameter(Model):
-    """Something about the playbook that a cluster or a run may set. Steps' actions read it by its name."""
+    """A value that a KafkaCluster or a run may set. The actions of the steps read it by name."""
 
     model_config = ConfigDict(
         json_schema_extra=validations(
             rule(
                 "self.type == 'integer' || (!has(self.minimum) && !has(self.maximum))",
-                "minimum and maximum are for the type integer",
+                _INTEGERS_ONLY,
             ),
             rule(
                 "!has(self.minimum) || !has(self.maximum) || self.minimum <= self.maximum",
-                "minimum must not be above maximum",
+                _IN_ORDER,
                 field_path=".minimum",
             ),
         )
     )
 
     name: ParameterName = Field(description="The parameter's name, in camelCase.")
-    type: ParameterType = Field(description="What its value is.")
+    type: ParameterType = Field(description="Type of the value.")
     default: ShortIntOrString | None = Field(
         default=None,
-        description='The value when nobody sets one, booleans as "true" and "false". Absent: must be set.',
+        description='Default value, booleans as "true" or "false". Absent: no default.',
     )
-    minimum: Bound | None = Field(default=None, description="The smallest integer allowed.")
-    maximum: Bound | None = Field(default=None, description="The largest integer allowed.")
-    description: LineText = Field(default="", description="What it does.")
+    minimum: Bound | None = Field(default=None, description="Smallest allowed integer. Absent: no limit.")
+    maximum: Bound | None = Field(default=None, description="Largest allowed integer. Absent: no limit.")
+    description: LineText = Field(default="", description="What the parameter does.")
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         if self.type is not ParameterType.INTEGER and (self.minimum is not None or self.maximum is not None):
-            raise ValueError("minimum and maximum are for the type integer; remove them")
+            raise ValueError(_INTEGERS_ONLY)
         if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
-            raise ValueError("minimum is above maximum; swap them")
+            raise ValueError(_IN_ORDER)
         if self.default is not None:
             self.read(self.default)
         return self
@@ -121,50 +125,56 @@ class Parameter(Model):
 
 
 class Trigger(Model):
-    """What sets the playbook going."""
+    """When the operator proposes the playbook."""
 
-    finding: FindingType = Field(description="The kind of finding that the playbook treats.")
+    finding: FindingType = Field(description="Type of the finding that the playbook treats.")
     for_: Annotated[Duration, Between("0s", "24h")] = Field(
         alias="for",
         default="0s",
-        description="How long the finding must hold before the playbook is proposed.",
+        description="How long the finding must last before the operator proposes the playbook.",
     )
     clusters: LabelSelector | None = Field(
-        default=None, description="The KafkaClusters in which the playbook is proposed, by their labels. Absent: all."
+        default=None,
+        description="Selects the KafkaClusters by label for which the operator proposes the playbook. Absent: all.",
     )
     order: Annotated[int, Field(ge=0, le=10000, strict=True)] | None = Field(
         default=None,
-        description="Of several playbooks for a finding the smallest comes first. Absent: 100; of shipped ones, 1000.",
+        description="Rank among the playbooks for the same finding, the smallest first. Absent: 100, for shipped "
+        "playbooks 1000.",
     )
 
 
 class Verify(Model):
-    """How a step shows that it has really been done."""
+    """How the operator verifies a step."""
 
-    probe: VerifyProbe = Field(description="What is observed.")
+    probe: VerifyProbe = Field(description="Observation that verifies the step.")
     consecutive: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
-        default=1, description="How many observations in a row must say so."
+        default=1, description="Number of observations in a row that must verify the step."
     )
-    within: Annotated[Duration, Between("1s", "168h")] = Field(description="How long that may take.")
+    within: Annotated[Duration, Between("1s", "168h")] = Field(
+        description="Timeout of the step. Holds by people, such as a pause or a closed window, do not count."
+    )
 
 
 class Step(Model):
-    """One action, with what must hold before it and what must be seen after it."""
+    """One action, with the guards before and the verification after it."""
 
     name: StepName = Field(description="The step's name, unique in the playbook.")
-    action: ActionName = Field(description="What is done: one of a closed list, never code.")
+    action: ActionName = Field(description="Action of the step, from a closed list.")
     with_: Annotated[dict[ParameterName, IntOrString], Field(max_length=8)] = Field(
         alias="with",
         default_factory=dict,
-        description=("Constants for the action, where the playbook has no parameter of that name; booleans as text."),
+        description="Constants for the action, for names that are no parameter of the playbook. Booleans are text.",
     )
     guards: Annotated[tuple[Guard, ...], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"})] = (
-        Field(default=(), description="Checked right before each effect, in addition to those the action demands.")
+        Field(
+            default=(), description="Guards that must allow each effect, in addition to those that the action demands."
+        )
     )
-    verify: Verify = Field(description="How the step shows that it has really been done.")
+    verify: Verify = Field(description="How the operator verifies the step.")
     on_failure: OnFailure = Field(
         default=OnFailure.PAUSE,
-        description="Pause: hold and wait for a person. Abort: restore and end the run.",
+        description="Pause: wait for a person. Abort: revert temporary changes and end the run.",
     )
 
     @model_validator(mode="after")
@@ -175,28 +185,28 @@ class Step(Model):
 
 
 class PlaybookSpec(Model):
-    """What is treated, and how."""
+    """The finding that the playbook treats, and the steps that treat it."""
 
     model_config = ConfigDict(
         json_schema_extra=validations(
             rule(
                 "!has(self.parameters) || self.steps.all(s, !has(s.with)"
                 " || self.parameters.all(p, !(p.name in s.with)))",
-                "a step's with must not set what a parameter of the same name sets",
+                "a step's with and a parameter have the same name; remove one of them",
                 field_path=".steps",
             )
         )
     )
 
-    description: LongText = Field(description="What the playbook does, for the person who approves it.")
-    runbook: Uri | None = Field(default=None, description="Where the same is written down for people to do by hand.")
-    risk: Risk = Field(description="What it may cost while it runs.")
-    trigger: Trigger = Field(description="What sets the playbook going.")
+    description: LongText = Field(description="What the playbook does, for its approvers.")
+    runbook: Uri | None = Field(default=None, description="URI of the instructions to do the same by hand.")
+    risk: Risk = Field(description="Risk to the cluster while the playbook runs.")
+    trigger: Trigger = Field(description="When the operator proposes the playbook.")
     parameters: Annotated[tuple[Parameter, ...], Field(max_length=32, json_schema_extra=LIST_MAP_BY_NAME)] = Field(
-        default=(), description="What a cluster or a run may set."
+        default=(), description="Parameters that a KafkaCluster or a run may set."
     )
     steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=20, json_schema_extra=LIST_MAP_BY_NAME)] = Field(
-        description="What is done, in order."
+        description="Steps of the playbook, in order."
     )
 
     @model_validator(mode="after")
@@ -210,8 +220,7 @@ class PlaybookSpec(Model):
             both = sorted(parameters & set(step.with_))
             if both:
                 raise ValueError(
-                    f"step {step.name} sets {', '.join(both)} that a parameter of the same name "
-                    f"sets; remove one of them"
+                    f"with of step {step.name} and a parameter have the same name ({', '.join(both)}); remove one"
                 )
         return self
 
@@ -224,14 +233,14 @@ class PlaybookStatus(Model):
     """Whether the operator can run the playbook."""
 
     observed_generation: BigCount | None = Field(
-        default=None, description="The metadata.generation that this status was computed from."
+        default=None, description="metadata.generation from which the operator computed this status."
     )
-    digest: Digest | None = Field(default=None, description="What a Remediation pins when it starts.")
+    digest: Digest | None = Field(default=None, description="Digest of the playbook. A Remediation pins it.")
     conditions: Conditions = Field(default=(), description="Accepted: whether the operator can run the playbook.")
 
 
 class Playbook(Resource):
-    """A guarded way to treat one kind of finding."""
+    """A guarded procedure that treats one type of finding."""
 
     KIND: ClassVar[str] = "Playbook"
     PLURAL: ClassVar[str] = "playbooks"
@@ -243,7 +252,7 @@ class Playbook(Resource):
     status: PlaybookStatus = Field(default_factory=PlaybookStatus)
 
     def digest(self) -> str:
-        """What a Remediation pins: the playbook's name and its whole spec with every default in place."""
+        """The digest that a Remediation pins: of the playbook's name and its whole spec with every default in place."""
         name, spec, digest = self._digested
         # A copy with another spec has been handed what was worked out of this one.
         return digest if spec is self.spec and name == self.name else self._digest()

@@ -21,52 +21,62 @@ class ClusterRef(Model):
     """The KafkaCluster, in the same namespace."""
 
     name: ObjectName = Field(description="The KafkaCluster's metadata.name.")
-    uid: Uid = Field(description="Its metadata.uid: a later one of the same name is another one.")
+    uid: Uid = Field(
+        description="The KafkaCluster's metadata.uid. Another KafkaCluster of the same name does not match."
+    )
 
 
 class PlaybookRef(Model):
-    """The Playbook, exactly as it was."""
+    """The Playbook, pinned by its digest."""
 
     name: ObjectName = Field(description="The Playbook's metadata.name.")
-    digest: Digest = Field(description="Its status.digest: a playbook that was edited since is another one.")
+    digest: Digest = Field(description="The Playbook's status.digest. A Playbook that was edited since does not match.")
 
 
 class Cause(Model):
-    """The finding that made the operator propose this run."""
+    """The finding for which the operator proposed this run."""
 
     finding_id: FindingId = Field(description="The finding's id in the KafkaCluster's status.")
     finding_type: CamelWord = Field(description="The finding's type.")
 
 
+_ONE_ORIGIN = (
+    "cause and requestedBy are both set or both missing; set only requestedBy, to your own user name (cause is the "
+    "operator's)"
+)
+
+
 class RemediationSpec(Model):
-    """What is to be treated with what. It can never be changed."""
+    """The playbook and the cluster of the run. Immutable."""
 
     model_config = ConfigDict(
         json_schema_extra=validations(
             IMMUTABLE,
             rule(
                 "has(self.cause) != has(self.requestedBy)",
-                "exactly one of cause (the operator's) and requestedBy (a person's) must be set",
+                _ONE_ORIGIN,
             ),
         )
     )
 
     cluster_ref: ClusterRef = Field(description="The KafkaCluster, in the same namespace.")
-    playbook: PlaybookRef = Field(description="The Playbook, pinned.")
+    playbook: PlaybookRef = Field(description="The Playbook, pinned by its digest.")
     parameters: Annotated[dict[ParameterName, ParameterText], Field(max_length=32)] = Field(
         default_factory=dict, description="Values of the playbook's parameters, as text."
     )
-    cause: Cause | None = Field(default=None, description="The finding that made the operator propose this run.")
+    cause: Cause | None = Field(
+        default=None,
+        description="The finding for which the operator proposed this run. Absent: a person requested the run.",
+    )
     requested_by: UserName | None = Field(
-        default=None, description="The person who asked for this run: your own user name."
+        default=None,
+        description="Name of the user who requested this run: your own. Absent: the operator proposed the run.",
     )
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
         if (self.cause is None) == (self.requested_by is None):
-            raise ValueError(
-                "exactly one of cause and requestedBy must be set; people set requestedBy to their own user name"
-            )
+            raise ValueError(_ONE_ORIGIN)
         return self
 
 

@@ -1,4 +1,4 @@
-"""Remediation.status.plan: what exactly would be done, and what it costs.
+"""Remediation.status.plan: what the run would do, and what that costs.
 
 A plan is its header and the parts that its actions need. In the document the fields of all stand side by side.
 """
@@ -57,22 +57,22 @@ Replicas = Annotated[tuple[BrokerId, ...], Field(max_length=32)]
 
 
 class PartitionChange(Model):
-    """One partition's replicas, before and after."""
+    """Replicas of one partition, before and after."""
 
     topic: TopicName = Field(description="The topic.")
     partition: Count = Field(description="The partition.")
-    replicas_before: Replicas = Field(description="Broker ids that hold it now, the preferred leader first.")
-    replicas: Replicas = Field(description="Broker ids that would hold it: the old ones first, in order.")
-    wave: Count = Field(default=0, description="Which wave it moves in, from 0.")
-    size_bytes: BigCount | None = Field(default=None, description="Its size. Absent: unknown.")
+    replicas_before: Replicas = Field(description="Broker ids of the replicas now, the preferred leader first.")
+    replicas: Replicas = Field(description="Broker ids of the replicas after the run, the preferred leader first.")
+    wave: Count = Field(default=0, description="Number of the wave that copies the partition, from 0.")
+    size_bytes: BigCount | None = Field(default=None, description="Size of the partition, in bytes. Absent: unknown.")
 
 
 class Artifact(Model):
-    """Where a plan too large for the object lies."""
+    """File of a plan that is too large for the object."""
 
-    uri: Uri = Field(description="Where it lies.")
+    uri: Uri = Field(description="URI of the file.")
     sha256: Annotated[str, StringConstraints(min_length=64, max_length=64, pattern=r"^[a-f0-9]{64}$")] = Field(
-        description="SHA-256 of its bytes."
+        description="SHA-256 of the file."
     )
 
 
@@ -82,36 +82,41 @@ Loads = Annotated[tuple[Count, ...], Field(max_length=MAX_LOADS)]
 
 
 class BrokerLoads(Model):
-    """What each broker holds before and after, over the whole cluster. All lists are of the same length."""
+    """Replicas and leaders of each broker before and after, over the whole cluster. All lists have the same length."""
 
-    brokers: Annotated[tuple[BrokerId, ...], Field(max_length=MAX_LOADS)] = Field(description="Brokers, by id.")
+    brokers: Annotated[tuple[BrokerId, ...], Field(max_length=MAX_LOADS)] = Field(description="Broker ids.")
     racks: Annotated[tuple[RackName, ...], Field(max_length=MAX_LOADS)] = Field(
-        description="The rack of each. Empty: not known."
+        description="Rack of each broker. Empty: unknown."
     )
-    replicas_before: Loads = Field(description="Replicas that each holds now.")
-    replicas_after: Loads = Field(description="Replicas that each would hold.")
-    leaders_before: Loads = Field(description="Partitions whose first replica each is now.")
-    leaders_after: Loads = Field(description="Partitions whose first replica each would be.")
+    replicas_before: Loads = Field(description="Number of replicas on each broker now.")
+    replicas_after: Loads = Field(description="Number of replicas on each broker after the run.")
+    leaders_before: Loads = Field(description="Number of partitions with each broker as first replica now.")
+    leaders_after: Loads = Field(description="Number of partitions with each broker as first replica after the run.")
 
 
 class ReplicaMoves(Part):
-    """Partitions that get replicas, and how fast they are copied."""
+    """Partitions that get replicas, and the throttle of the copies."""
 
     replication_factor: Annotated[int, Field(ge=1, le=32, strict=True)] | None = Field(
-        default=None, description="Replicas that each partition would have."
+        default=None, description="Replicas of each changed partition after the run."
     )
-    lower_bound_moves: Count | None = Field(default=None, description="The fewest copies with which it can be done.")
-    bytes_to_move: BigCount | None = Field(default=None, description="Bytes that would be copied. Absent: unknown.")
+    lower_bound_moves: Count | None = Field(default=None, description="Lower bound of replicas to copy, for any plan.")
+    bytes_to_move: BigCount | None = Field(
+        default=None, description="Number of bytes that would be copied. Absent: unknown."
+    )
     throttle_bytes_per_second: BigCount | None = Field(
-        default=None, description="The bound on each broker's replication traffic while it runs."
+        default=None, description="Limit on each broker's replication traffic during the run, in bytes per second."
     )
-    waves: Count | None = Field(default=None, description="How many batches it runs in.")
+    waves: Count | None = Field(default=None, description="Number of waves, that is batches of copies.")
     changes: Annotated[tuple[PartitionChange, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
-        default=(), description="Partitions that would change. Empty when there is an artifact."
+        default=(), description="Partitions that would change. Empty if `artifact` is set."
     )
-    artifact: Artifact | None = Field(default=None, description="Where the changes lie when they are too many.")
+    artifact: Artifact | None = Field(
+        default=None, description="File with the changes, if they are too many for the object. Absent: see `changes`."
+    )
     loads: BrokerLoads | None = Field(
-        default=None, description="What each broker holds before and after. Absent: more than 1,000 brokers."
+        default=None,
+        description="Replicas and leaders of each broker before and after. Absent: more than 1,000 brokers.",
     )
 
     digested: ClassVar = Digested(
@@ -139,10 +144,10 @@ class ReplicaMoves(Part):
 
 
 class Reorders(Part):
-    """Partitions whose replicas change places."""
+    """Partitions whose replicas change their order."""
 
     reorders: Annotated[tuple[PartitionChange, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
-        default=(), description="Partitions whose replicas would stand in another order, and nothing else change."
+        default=(), description="Partitions whose replicas would change only their order."
     )
 
     digested: ClassVar = Digested(
@@ -159,18 +164,18 @@ class Reorders(Part):
 
 
 class PreferredElection(Model):
-    """Partitions of one topic that one broker, their first replica, is to lead again."""
+    """Partitions of one topic that their first replica would lead again."""
 
-    broker: BrokerId = Field(description="The broker that would lead them.")
+    broker: BrokerId = Field(description="Broker that would lead the partitions.")
     topic: TopicName = Field(description="The topic.")
     partitions: Annotated[tuple[Count, ...], Field(max_length=MAX_ELECTED)] = Field(description="The partitions.")
 
 
 class Elections(Part):
-    """Leaderships that go to the preferred replica."""
+    """Elections of preferred leaders."""
 
     elections: Annotated[tuple[PreferredElection, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
-        default=(), description="Leaderships that would go to the preferred replica, in this order."
+        default=(), description="Elections of preferred leaders, in this order."
     )
 
     digested: ClassVar = Digested(
@@ -185,7 +190,7 @@ class Elections(Part):
 
 
 class ConfigResourceType(StrEnum):
-    """Whose configuration changes."""
+    """Type of the resource whose configuration changes."""
 
     TOPIC = "TOPIC"
     BROKER = "BROKER"
@@ -194,13 +199,15 @@ class ConfigResourceType(StrEnum):
 class ConfigChange(Model):
     """One configuration value, before and after."""
 
-    resource_type: ConfigResourceType = Field(description="Whose configuration.")
+    resource_type: ConfigResourceType = Field(description="Type of the resource whose configuration changes.")
     resource_name: Annotated[str, StringConstraints(max_length=249)] = Field(
-        description="The topic, the broker's id, or nothing for the default of all brokers."
+        description="Topic name or broker id. Empty: the default of all brokers."
     )
-    name: ConfigName = Field(description="The configuration's name.")
-    before: ConfigValue | None = Field(default=None, description="The value set now. Absent: none is set.")
-    after: ConfigValue | None = Field(default=None, description="The value that would be set. Absent: it is removed.")
+    name: ConfigName = Field(description="Name of the setting.")
+    before: ConfigValue | None = Field(default=None, description="Value now. Absent: not set.")
+    after: ConfigValue | None = Field(
+        default=None, description="Value after the run. Absent: the run removes the setting."
+    )
 
 
 class SettingChanges(Part):
@@ -232,35 +239,39 @@ class EditedBy(StrEnum):
 
 
 class OwnerEdit(Model):
-    """One value of such an object, before and after."""
+    """One value of the owner's object, before and after."""
 
-    name: ConfigName = Field(description="`replicas`, or the name of the setting.")
-    before: ConfigValue | None = Field(default=None, description="What the object says now. Absent: nothing.")
-    after: ConfigValue = Field(description="What it is to say when its operator acts on it again.")
+    name: ConfigName = Field(description="`replicas`, or the name of a setting.")
+    before: ConfigValue | None = Field(default=None, description="Value in the object now. Absent: not set.")
+    after: ConfigValue = Field(
+        description="Value that the object must have before its own operator reconciles it again."
+    )
 
 
 class OwnedTopic(Model):
-    """A topic of the plan that an object of another operator describes. That operator is kept off the topic until the
-    object says what the plan makes of it."""
+    """A topic of the plan that an object of another operator describes. The object stays paused until it matches the
+    plan."""
 
     topic: TopicName = Field(description="The topic.")
-    kind: ShortText = Field(description="The object's kind.")
-    name: ObjectName = Field(description="The object's name.")
-    uid: Uid = Field(description="Its uid. Another object of the same name is not touched.")
-    by: EditedBy = Field(description="Who pauses, edits and resumes it.")
-    paused: Flag = Field(default=False, description="Whether it was paused before, and stays so.")
-    reason: LineText = Field(default="", description="Why a person has to do it.")
+    kind: ShortText = Field(description="Kind of the object.")
+    name: ObjectName = Field(description="Name of the object.")
+    uid: Uid = Field(description="uid of the object. The run does not touch another object of the same name.")
+    by: EditedBy = Field(description="Who pauses, edits and resumes the object.")
+    paused: Flag = Field(
+        default=False, description="Whether the object was paused before the run. It then stays paused."
+    )
+    reason: LineText = Field(default="", description="Why a person must edit the object.")
     edits: Annotated[tuple[OwnerEdit, ...], Field(max_length=8)] = Field(
-        default=(), description="What the object does not say yet."
+        default=(), description="Edits that make the object match the plan."
     )
 
 
 class OwnedTopics(Part):
-    """Topics that others describe."""
+    """Topics that objects of other operators describe."""
 
     owned_topics: Annotated[tuple[OwnedTopic, ...], Field(max_length=MAX_INLINE_CHANGES)] | None = Field(
         default=None,
-        description="Topics of the plan that objects of other operators describe, and the edit of each. Absent: none.",
+        description="Topics of the plan that objects of other operators describe, with the edits. Absent: none.",
     )
 
     digested: ClassVar = Digested(
@@ -278,53 +289,56 @@ class OwnedTopics(Part):
 
 
 class BrokerRestart(Model):
-    """One broker to be restarted: the very Pod that it runs in now, and no other."""
+    """Restart of one broker, in exactly the Pod where it runs now."""
 
-    broker: BrokerId = Field(description="The broker's id.")
-    pod: ObjectName = Field(description="The Pod that it runs in.")
-    pod_uid: Uid = Field(description="That Pod's uid. Another Pod of the same name is not restarted.")
-    node: ObjectName | None = Field(default=None, description="The node under the Pod.")
+    broker: BrokerId = Field(description="Id of the broker.")
+    pod: ObjectName = Field(description="Name of the broker's Pod.")
+    pod_uid: Uid = Field(description="uid of the Pod. The run does not restart another Pod of the same name.")
+    node: ObjectName | None = Field(default=None, description="Name of the Pod's node. Absent: unknown.")
     stale: Flag = Field(
-        default=False, description="Whether its view of the cluster is the one that the restart is to cure."
+        default=False,
+        description="Whether the broker's view of the cluster is stale, and the restart must renew it.",
     )
-    reason: LineText = Field(default="", description="Why it stands at this place in the order, and what to expect.")
+    reason: LineText = Field(default="", description="Why the broker has this place in the order, and what to expect.")
 
 
 class StaticSetting(Model):
-    """A setting that brokers read from their configuration when they start, and at no other time. Whoever owns that
-    configuration changes it; the restart makes the brokers read it."""
+    """A setting that brokers read only at start. The owner of their configuration changes it; the restart makes the
+    brokers read it."""
 
-    name: ConfigName = Field(description="The setting's name.")
-    before: ConfigValue = Field(description="What these brokers have read.")
-    after: ConfigValue = Field(description="The least that they are to read when they are restarted.")
-    brokers: Annotated[tuple[BrokerId, ...], Field(max_length=MAX_RESTARTS)] = Field(description="The brokers.")
+    name: ConfigName = Field(description="Name of the setting.")
+    before: ConfigValue = Field(description="Value that these brokers use now.")
+    after: ConfigValue = Field(description="Lowest value that these brokers must read at their restart.")
+    brokers: Annotated[tuple[BrokerId, ...], Field(max_length=MAX_RESTARTS)] = Field(description="Ids of the brokers.")
 
 
 class Drain(Model):
-    """Partitions of one topic that a broker leads, and their order of replicas while it is restarted. Afterwards it is
-    the one before again. The first of each order is elected once the order is there."""
+    """Partitions of one topic that a broker leads, with their replica order during its restart. After the restart the
+    run restores the earlier order. The first replica of each order becomes leader."""
 
-    broker: BrokerId = Field(description="The broker that leads them, and that would be restarted without them.")
+    broker: BrokerId = Field(description="Broker that leads the partitions now, and not during its restart.")
     topic: TopicName = Field(description="The topic.")
     partitions: Annotated[tuple[Count, ...], Field(max_length=MAX_ELECTED_AT_ONCE)] = Field(
         description="The partitions."
     )
-    replicas_before: Replicas = Field(description="The order now and after the restart; the first leads afterwards.")
-    replicas: Replicas = Field(description="The order during the restart; the first takes over.")
+    replicas_before: Replicas = Field(
+        description="Replica order now and after the restart. The first replica leads afterwards."
+    )
+    replicas: Replicas = Field(description="Replica order during the restart. The first replica takes over.")
 
 
 class Restarts(Part):
-    """Brokers that are restarted, what they are to read then, and who leads meanwhile."""
+    """Brokers that restart, the settings that they read then, and the leaders meanwhile."""
 
     restarts: Annotated[tuple[BrokerRestart, ...], Field(max_length=MAX_RESTARTS)] = Field(
-        default=(), description="Brokers that would be restarted, in this order, the active controller last."
+        default=(), description="Brokers that the run would restart, in this order, the active controller last."
     )
     static_settings: Annotated[tuple[StaticSetting, ...], Field(max_length=MAX_STATIC)] = Field(
         default=(),
-        description="What has to be changed in brokers' configuration before their restart, by whoever owns it.",
+        description="Settings that the owner of the brokers' configuration must change before the restarts.",
     )
     drains: Annotated[tuple[Drain, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
-        default=(), description="What brokers would not lead while they are restarted, and who would."
+        default=(), description="Partitions that get another leader while their own leader restarts."
     )
 
     digested: ClassVar = Digested(
@@ -346,23 +360,25 @@ class Restarts(Part):
 
 
 class Rescue(Model):
-    """Records that only a stale broker's own log holds, and that its restart would throw away."""
+    """Records that only a stale broker's log holds, and that its restart would discard."""
 
-    broker: BrokerId = Field(description="The stale broker.")
+    broker: BrokerId = Field(description="Id of the stale broker.")
     topic: TopicName = Field(description="The topic.")
     partition: Count = Field(description="The partition.")
-    epoch: Count = Field(description="The leader epoch under which the broker still takes itself for the leader.")
-    from_offset: BigCount = Field(description="Where its log parts from the cluster's.")
-    to_offset: BigCount = Field(description="Where its log ended when the plan was made.")
+    epoch: Count = Field(description="Leader epoch in which the stale broker considers itself the leader.")
+    from_offset: BigCount = Field(description="Offset at which the broker's log diverges from the cluster's log.")
+    to_offset: BigCount = Field(description="Log end offset of the broker when the operator made the plan.")
 
 
 class Rescues(Part):
-    """Records that are saved before a restart throws them away."""
+    """Records that the run saves before a restart discards them."""
 
     rescues: Annotated[tuple[Rescue, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
-        default=(), description="Records that are saved before the brokers that hold them are restarted."
+        default=(), description="Records that the run saves before it restarts the brokers that hold them."
     )
-    rescue_topic: TopicName | None = Field(default=None, description="The topic that they are saved in.")
+    rescue_topic: TopicName | None = Field(
+        default=None, description="Topic that receives the saved records. Absent: no records to save."
+    )
 
     digested: ClassVar = Digested(
         always=paths("rescueTopic rescues.broker rescues.topic rescues.partition rescues.epoch rescues.fromOffset"),
@@ -373,17 +389,17 @@ class Rescues(Part):
 
 
 class Resignation(Model):
-    """A ZooKeeper cluster's controller that gives way to another broker, without a restart of anything."""
+    """Move of a ZooKeeper cluster's controller to another broker, without a restart."""
 
-    broker: BrokerId = Field(description="Who is registered as controller.")
-    epoch: Count = Field(description="The controller epoch. A later one is another controller's, which is left alone.")
+    broker: BrokerId = Field(description="Id of the broker that is registered as controller.")
+    epoch: Count = Field(description="Controller epoch. The run does not touch a controller with a later epoch.")
 
 
 class Resignations(Part):
-    """The controller that gives way without a restart."""
+    """The controller that moves without a restart."""
 
     resignations: Annotated[tuple[Resignation, ...], Field(max_length=1)] = Field(
-        default=(), description="The controller that would give way to another broker."
+        default=(), description="Controller that would move to another broker."
     )
 
     digested: ClassVar = Digested(
@@ -397,31 +413,33 @@ class Resignations(Part):
 
 
 class OffsetChange(Model):
-    """One committed offset, before and after. What is before is the backup: it is written down here before anything is
-    changed, and a run of undo-offset-reset puts exactly that back."""
+    """One committed offset, before and after. The values before are the backup: undo-offset-reset restores exactly
+    them."""
 
     group: GroupName = Field(description="The consumer group.")
     topic: TopicName = Field(description="The topic.")
     partition: Count = Field(description="The partition.")
-    topic_id: ShortText | None = Field(default=None, description="The topic's id (KIP-516). Absent: not known.")
-    before: BigCount = Field(description="The offset committed now.")
-    before_epoch: Count | None = Field(default=None, description="The leader epoch committed with it. Absent: none.")
-    before_metadata: CommitMetadata = Field(default="", description="The metadata committed with it.")
-    after: BigCount = Field(description="The offset that would be committed.")
-    after_epoch: Count | None = Field(default=None, description="The leader epoch committed with that. Absent: none.")
-    after_metadata: CommitMetadata = Field(default="", description="The metadata committed with that.")
-    log_start: BigCount | None = Field(default=None, description="Where the log began. Absent: not known.")
-    log_end: BigCount | None = Field(default=None, description="Where the log ended. Absent: not known.")
-    skipped: BigCount = Field(default=0, description="Offsets that can be read and that the group would not read.")
-    read_again: BigCount = Field(default=0, description="Offsets that the group would read a second time, at most.")
-    reason: LineText = Field(default="", description="What decided the offset.")
+    topic_id: ShortText | None = Field(default=None, description="Id of the topic (KIP-516). Absent: unknown.")
+    before: BigCount = Field(description="Committed offset now.")
+    before_epoch: Count | None = Field(default=None, description="Leader epoch of the commit now. Absent: none.")
+    before_metadata: CommitMetadata = Field(default="", description="Metadata of the commit now.")
+    after: BigCount = Field(description="Committed offset after the run.")
+    after_epoch: Count | None = Field(
+        default=None, description="Leader epoch of the commit after the run. Absent: none."
+    )
+    after_metadata: CommitMetadata = Field(default="", description="Metadata of the commit after the run.")
+    log_start: BigCount | None = Field(default=None, description="Log start offset. Absent: unknown.")
+    log_end: BigCount | None = Field(default=None, description="Log end offset. Absent: unknown.")
+    skipped: BigCount = Field(default=0, description="Number of readable offsets that the group would skip.")
+    read_again: BigCount = Field(default=0, description="Upper bound of offsets that the group would read again.")
+    reason: LineText = Field(default="", description="Why the plan chose this offset.")
 
 
 class OffsetChanges(Part):
     """Committed offsets that change. Each names the id of its topic itself."""
 
     offsets: Annotated[tuple[OffsetChange, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
-        default=(), description="Committed offsets that would change, and what they were before, group by group."
+        default=(), description="Committed offsets that would change, before and after, group by group."
     )
 
     digested: ClassVar = Digested(
@@ -437,21 +455,21 @@ class OffsetChanges(Part):
 
 
 class StoppedWorkload(Model):
-    """What is scaled to 0 before the offsets are set, and back afterwards, however the run ends."""
+    """A workload that the run scales to 0 before it sets offsets, and scales back however the run ends."""
 
-    kind: WorkloadKind = Field(description="Deployment or StatefulSet, in the Remediation's namespace.")
-    name: ObjectName = Field(description="Its name.")
-    uid: Uid = Field(description="Its uid. Another one of the same name is not touched.")
+    kind: WorkloadKind = Field(description="Kind of the workload, in the Remediation's namespace.")
+    name: ObjectName = Field(description="Name of the workload.")
+    uid: Uid = Field(description="uid of the workload. The run does not touch another workload of the same name.")
     replicas: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
-        description="How many replicas it is to have, before and afterwards."
+        description="Number of replicas before the stop and after the start."
     )
 
 
 class StoppedConsumers(Part):
-    """What consumes, and is stopped meanwhile."""
+    """The consumers that the run stops meanwhile."""
 
     workload: StoppedWorkload | None = Field(
-        default=None, description="What is stopped while the offsets are set. Absent: nothing."
+        default=None, description="Workload that the run stops while it sets the offsets. Absent: none."
     )
 
     digested: ClassVar = Digested(
@@ -481,41 +499,45 @@ class PlanStep(Model):
 
     name: StepName = Field(description="The step's name in the playbook.")
     action: ActionName = Field(description="The step's action.")
-    description: LineText = Field(default="", description="What it would do here, in a sentence.")
+    description: LineText = Field(default="", description="What the step would do in this run, in one sentence.")
 
 
 class PlannedTopic(Model):
-    """A topic that the plan changes. One of the same name with another id is another topic, and is not touched."""
+    """A topic that the plan changes. The run does not touch a topic of the same name with another id."""
 
     topic: TopicName = Field(description="The topic.")
-    id: ShortText = Field(description="Its id (KIP-516).")
+    id: ShortText = Field(description="Id of the topic (KIP-516).")
 
 
 class Precondition(Model):
-    """Something that was observed when the plan was made, and must still be so when it runs."""
+    """An observation from planning that must still hold when the plan runs."""
 
-    name: ShortText = Field(description="What was observed.")
-    value: LineText = Field(description="What it was.")
+    name: ShortText = Field(description="Name of the observation.")
+    value: LineText = Field(description="Observed value.")
 
 
 class PlanHeader(Model):
-    """What every plan has, whatever it does."""
+    """The fields that every plan has."""
 
-    digest: Digest = Field(description="What an approval names. It covers everything that decides what is done.")
-    proposed_at: Timestamp = Field(description="When the plan was proposed.")
-    expires_at: Timestamp = Field(description="After this moment no approval of it counts.")
-    summary: SummaryText = Field(default="", description="The plan in words, for the person who approves it.")
-    partitions: Count | None = Field(default=None, description="Partitions that would change.")
-    moves: Count | None = Field(default=None, description="Replicas that would be copied.")
-    estimated_seconds: BigCount | None = Field(default=None, description="How long it should take. Absent: unknown.")
+    digest: Digest = Field(
+        description="Digest that an approval names. It covers everything that decides what the run does."
+    )
+    proposed_at: Timestamp = Field(description="Time when the operator proposed the plan.")
+    expires_at: Timestamp = Field(description="Time after which no approval of the plan counts.")
+    summary: SummaryText = Field(default="", description="The plan in words, for its approvers.")
+    partitions: Count | None = Field(default=None, description="Number of partitions that would change.")
+    moves: Count | None = Field(default=None, description="Number of replicas that would be copied.")
+    estimated_seconds: BigCount | None = Field(
+        default=None, description="Estimated duration, in seconds. Absent: unknown."
+    )
     steps: Annotated[tuple[PlanStep, ...], Field(max_length=20)] = Field(
         default=(), description="What each step of the playbook would do."
     )
     topics: Annotated[tuple[PlannedTopic, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
-        default=(), description="The topics that would change, by id, as far as brokers report ids."
+        default=(), description="Ids of the topics that would change, as far as brokers report ids."
     )
     preconditions: Annotated[tuple[Precondition, ...], Field(max_length=20)] = Field(
-        default=(), description="What was observed, and must still be so."
+        default=(), description="Observations from planning that must still hold when the plan runs."
     )
 
     digested: ClassVar = Digested(
@@ -602,7 +624,7 @@ def _side_by_side(plan: Plan) -> Model:
 
 
 class Plan(PlanHeader):
-    """What exactly would be done. The digest stands for all of it."""
+    """What the run would do. The digest covers all of it."""
 
     parts: tuple[AnyPart, ...] = Field(default=(), description="Those that hold something, one of a kind at most.")
 

@@ -47,7 +47,7 @@ def _phase_rule() -> dict[str, str]:
     )
     return rule(
         f"self == oldSelf || self in {{{table}}}[oldSelf]",
-        "a Remediation cannot go from its phase to this one",
+        "status.phase may not change from the present phase to this; docs/reference/phases.md lists the legal changes",
     )
 
 
@@ -60,18 +60,21 @@ class IntentState(StrEnum):
 
 
 class Progress(Model):
-    """How far a step has come."""
+    """Progress of a step."""
 
-    done: BigCount = Field(description="How much is done.")
-    total: BigCount = Field(description="Of how much.")
-    unit: ShortText = Field(default="", description="Of what: partitions, bytes, brokers.")
+    done: BigCount = Field(description="Completed amount, in `unit`.")
+    total: BigCount = Field(description="Total amount, in `unit`.")
+    unit: ShortText = Field(default="", description="Unit of done and total, such as partitions or brokers.")
     bytes_done: BigCount | None = Field(
         default=None,
-        description="Bytes of what is done, as large as the plan saw it; absent where a size is not known.",
+        description="Completed bytes, by the sizes in the plan. Absent: a size is unknown.",
     )
-    bytes_total: BigCount | None = Field(default=None, description="Bytes of all of it.")
+    bytes_total: BigCount | None = Field(
+        default=None, description="Total bytes, by the sizes in the plan. Absent: a size is unknown."
+    )
     seconds_left: BigCount | None = Field(
-        default=None, description="What is left takes at least so long at the plan's throttle."
+        default=None,
+        description="Lower bound of the remaining time at the plan's throttle, in seconds. Absent: unknown.",
     )
 
     @property
@@ -89,55 +92,60 @@ class Progress(Model):
 
 
 class StepStatus(Model):
-    """How one step of the run stands."""
+    """State of one step of the run."""
 
     name: StepName = Field(description="The step's name in the playbook.")
     action: ActionName = Field(description="The step's action.")
-    phase: StepPhase = Field(default=StepPhase.PENDING, description="How it stands.")
-    started_at: Timestamp | None = Field(default=None, description="When it started.")
-    finished_at: Timestamp | None = Field(default=None, description="When it ended.")
-    held_since: Timestamp | None = Field(default=None, description="Since when a pause or a window holds it.")
+    phase: StepPhase = Field(default=StepPhase.PENDING, description="Phase of the step.")
+    started_at: Timestamp | None = Field(default=None, description="Time when the step started.")
+    finished_at: Timestamp | None = Field(default=None, description="Time when the step ended.")
+    held_since: Timestamp | None = Field(
+        default=None, description="Start of the present hold, such as a pause or a closed window. Absent: no hold."
+    )
     held_seconds: BigCount | None = Field(
-        default=None, description="How long pauses and windows have held it before; not counted in its within."
+        default=None, description="Duration of earlier holds, in seconds. They do not count towards the step's timeout."
     )
     extended_at: Timestamp | None = Field(
-        default=None, description="When people gave it as much time as its within once more."
+        default=None, description="Time when approvers last restarted the step's timeout. Absent: never."
     )
-    message: LineText = Field(default="", description="What it is doing, or why it does not.")
-    progress: Progress | None = Field(default=None, description="How far it has come.")
+    message: LineText = Field(default="", description="What the step does now, or why it waits.")
+    progress: Progress | None = Field(default=None, description="Progress of the step. Absent: unknown.")
 
 
 class SavedValue(Model):
-    """A setting as it was before the run changed it.
+    """A setting as it was before the run changed it."""
 
-    Absent rather than null stands for `was not set`: the API server drops nulls inside lists from a merge
-    patch.
-    """
-
-    name: SettingText = Field(description="The setting, such as TOPIC/orders/leader.replication.throttled.replicas.")
-    value: ConfigValue | None = Field(default=None, description="Its value. Absent: it was not set.")
+    # Absent and not null stands for "not set": the API server drops nulls inside lists from a merge patch.
+    name: SettingText = Field(
+        description="Name of the setting, such as TOPIC/orders/leader.replication.throttled.replicas."
+    )
+    value: ConfigValue | None = Field(default=None, description="Value of the setting. Absent: not set.")
 
 
 class JournalEntry(Model):
-    """One effect: written down before it is sent, settled from what is observed afterwards."""
+    """One effect. The operator writes the entry before it sends the effect, and settles it by observation."""
 
-    id: JournalId = Field(description="Stays the same however often the effect is tried.")
-    step: StepName = Field(description="The step that it belongs to.")
-    kind: CamelWord = Field(description="What kind of effect.")
-    target: LineText = Field(default="", description="What it is done to.")
-    target_uid: Uid | None = Field(default=None, description="uid of the Pod that it is done to.")
-    state: IntentState = Field(description="Intended before the effect; Done or Void when observed.")
-    intended_at: Timestamp = Field(description="When it was written down.")
-    asked_at: Timestamp | None = Field(default=None, description="When it was last due again. Absent: only once.")
-    done_at: Timestamp | None = Field(default=None, description="When it was observed to have happened.")
+    id: JournalId = Field(description="Id of the effect, the same for every attempt.")
+    step: StepName = Field(description="Name of the effect's step.")
+    kind: CamelWord = Field(description="Kind of the effect.")
+    target: LineText = Field(default="", description="Object of the effect.")
+    target_uid: Uid | None = Field(default=None, description="uid of the Pod that the effect concerns.")
+    state: IntentState = Field(description="Intended before the effect. Done or Void once observed.")
+    intended_at: Timestamp = Field(description="Time when the operator wrote the entry.")
+    asked_at: Timestamp | None = Field(
+        default=None, description="Time when the effect was last due again. Absent: it was due once."
+    )
+    done_at: Timestamp | None = Field(
+        default=None, description="Time when the operator observed the outcome. Absent: not yet."
+    )
     saved: Annotated[
         tuple[SavedValue, ...],
         Field(
             max_length=256,
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
         ),
-    ] = Field(default=(), description="What was there before, to restore it.")
-    detail: LongText = Field(default="", description="Anything else a person would want to know.")
+    ] = Field(default=(), description="Settings before the effect, for the revert.")
+    detail: LongText = Field(default="", description="Further details for people.")
 
     def saved_values(self) -> dict[str, str | None]:
         """Setting -> value before, None for one that was not set."""
@@ -145,7 +153,7 @@ class JournalEntry(Model):
 
     @property
     def last_asked(self) -> datetime:
-        """When it may have been sent for the last time."""
+        """The last time at which the operator may have sent the effect."""
         return self.asked_at or self.intended_at
 
 
@@ -155,149 +163,161 @@ def saved_from(values: Mapping[str, str | None]) -> tuple[SavedValue, ...]:
 
 
 class ApprovalRecord(Model):
-    """One RemediationApproval, and whether it counted."""
+    """One RemediationApproval, and whether it counts."""
 
     name: ObjectName = Field(description="The RemediationApproval's metadata.name.")
-    uid: Uid = Field(description="Its metadata.uid.")
-    approver: UserName = Field(description="Whose word it is.")
+    uid: Uid = Field(description="The RemediationApproval's metadata.uid.")
+    approver: UserName = Field(description="Name of the user who approved or rejected.")
     decision: Decision = Field(description="Approve or Reject.")
-    at: Timestamp = Field(description="When the API server took it in.")
-    counted: Flag = Field(description="Whether it counts.")
-    reason: LineText = Field(default="", description="Why it does not count, or what the approver wrote.")
+    at: Timestamp = Field(description="Creation time of the RemediationApproval.")
+    counted: Flag = Field(description="Whether the RemediationApproval counts.")
+    reason: LineText = Field(
+        default="", description="Why the RemediationApproval does not count. If it counts: the approver's reason."
+    )
 
 
 MAX_WAITING = 40
-"""More than there are guards, so that each of them has room."""
+"""More than the number of guards, so that each has room."""
 
 
 class Waiting(Model):
     """One guard that the run waits for."""
 
-    guard: Guard = Field(description="The guard.")
-    verdict: Verdict = Field(description="What it says.")
-    message: LineText = Field(default="", description="Why, and what would change it.")
-    remediation: ObjectName | None = Field(default=None, description="The other Remediation that goes first.")
+    guard: Guard = Field(description="Name of the guard.")
+    verdict: Verdict = Field(description="Verdict of the guard.")
+    message: LineText = Field(default="", description="Why the guard refuses, and what would change that.")
+    remediation: ObjectName | None = Field(
+        default=None, description="Name of the other Remediation that goes first. Absent: none."
+    )
 
 
 MAX_WAITS = 60
-"""Waits that a run keeps, the longest ones."""
+"""Most waits that a run keeps."""
 
 
 class Wait(Model):
     """A guard that held the run, and for how long."""
 
-    guard: Guard = Field(description="The guard.")
-    verdict: Verdict = Field(description="Its verdict.")
-    message: ShortText = Field(default="", description="Its reason, when it first refused.")
-    since: Timestamp = Field(description="When it first refused.")
-    until: Timestamp | None = Field(default=None, description="When it no longer refused. Absent: it still does.")
+    guard: Guard = Field(description="Name of the guard.")
+    verdict: Verdict = Field(description="Verdict of the guard.")
+    message: ShortText = Field(default="", description="Reason of the guard when it first refused.")
+    since: Timestamp = Field(description="Time when the guard first refused.")
+    until: Timestamp | None = Field(
+        default=None, description="Time when the guard stopped refusing. Absent: it still refuses."
+    )
 
 
 class CanaryEffect(Model):
-    """How the canary's records fared while the run acted."""
+    """Latency and failures of the canary while the run acted."""
 
-    before_ms: BigCount = Field(description="The slowest acknowledgement right before the run's first effect.")
-    worst_ms: BigCount = Field(description="The slowest acknowledgement that a reconcile of the run has seen.")
-    at: Timestamp = Field(description="When that was.")
+    before_ms: BigCount = Field(
+        description="Slowest acknowledgement right before the run's first effect, in milliseconds."
+    )
+    worst_ms: BigCount = Field(description="Slowest acknowledgement during the run, in milliseconds.")
+    at: Timestamp = Field(description="Time of `worstMs`.")
     consume_before_ms: BigCount | None = Field(
-        default=None, description="The slowest record from send to read, right before the run's first effect."
+        default=None,
+        description="Slowest record from send to read, right before the run's first effect, in milliseconds.",
     )
     consume_worst_ms: BigCount | None = Field(
-        default=None, description="The slowest record from send to read that a reconcile of the run has seen."
+        default=None, description="Slowest record from send to read during the run, in milliseconds."
     )
-    failing: Count = Field(default=0, description="The most canary partitions that failed at one time.")
+    failing: Count = Field(default=0, description="Largest number of canary partitions that failed at one time.")
 
 
 MAX_EVIDENCE_KEPT = 8
 
 
 class Cure(Model):
-    """The finding that a run is there to cure, as it stood before the run began."""
+    """The finding that a run cures, as it was before the run began."""
 
-    finding_id: FindingId = Field(description="The finding's id.")
-    severity: Severity = Field(description="Its severity. Of two runs, the cure of the graver finding goes first.")
-    message: LineText = Field(default="", description="The finding in a sentence, as it was then.")
+    finding_id: FindingId = Field(description="Id of the finding.")
+    severity: Severity = Field(
+        description="Severity of the finding. Of two runs, the cure of the more severe finding goes first."
+    )
+    message: LineText = Field(default="", description="The finding in one sentence, as it was before the run.")
     evidence: Annotated[tuple[LineText, ...], Field(max_length=MAX_EVIDENCE_KEPT)] = Field(
-        default=(), description="Its evidence then. Cut off."
+        default=(), description="Evidence of the finding before the run. Truncated."
     )
 
 
 class RemediationStatus(Model):
-    """Where the run stands. Everything that is unknown is absent."""
+    """State of the run. An unknown value is absent."""
 
     model_config = ConfigDict(
         json_schema_extra=validations(
             rule(
                 "!has(oldSelf.phase) || has(self.phase)",
-                "a Remediation cannot lose its phase",
+                "status.phase cannot be removed",
                 field_path=".phase",
             ),
         )
     )
 
     observed_generation: BigCount | None = Field(
-        default=None, description="The metadata.generation that this status was computed from."
+        default=None, description="metadata.generation from which the operator computed this status."
     )
     phase: Annotated[Phase, Field(json_schema_extra=validations(_phase_rule()))] | None = Field(
-        default=None, description="Where the run stands."
+        default=None, description="Phase of the run."
     )
     risk: Risk | None = Field(default=None, description="The playbook's risk.")
-    message: LongText = Field(default="", description="What is happening, or why nothing is, in a sentence.")
-    plan: Plan | None = Field(default=None, description="What exactly would be done.")
-    current_step: StepName | None = Field(default=None, description="The step that is running.")
+    message: LongText = Field(default="", description="What the run does now, or why it waits, in one sentence.")
+    plan: Plan | None = Field(default=None, description="What the run would do.")
+    current_step: StepName | None = Field(default=None, description="Name of the running step. Absent: none.")
     steps: Annotated[
         tuple[StepStatus, ...],
         Field(
             max_length=20,
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
         ),
-    ] = Field(default=(), description="How each step stands.")
+    ] = Field(default=(), description="State of each step.")
     journal: Annotated[
         tuple[JournalEntry, ...],
         Field(
             max_length=200,
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"]},
         ),
-    ] = Field(default=(), description="Every effect, in order, written down before it was sent.")
+    ] = Field(default=(), description="Effects in order. The operator writes each entry before it sends the effect.")
     approvals: Annotated[
         tuple[ApprovalRecord, ...],
         Field(
             max_length=50,
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"]},
         ),
-    ] = Field(default=(), description="Every approval seen, and whether it counted.")
+    ] = Field(default=(), description="RemediationApprovals of this run, and whether each counts.")
     approved_by: Annotated[str, StringConstraints(max_length=2048)] | None = Field(
-        default=None, description="The approvers that counted, joined by commas."
+        default=None, description="Names of the approvers whose approvals count, separated by commas."
     )
     waiting_for: Annotated[tuple[Waiting, ...], Field(max_length=MAX_WAITING)] = Field(
-        default=(), description="The guards that the run waits for."
+        default=(), description="Guards that the run waits for."
     )
     waits: Annotated[tuple[Wait, ...], Field(max_length=MAX_WAITS)] = Field(
-        default=(), description="The guards that held the run so far, for its report. Past 60 the shortest are dropped."
+        default=(),
+        description="Guards that held the run so far, for its report. Beyond 60 waits, the shortest are dropped.",
     )
     canary: CanaryEffect | None = Field(
-        default=None, description="The canary's records while the run acted. Absent: none were seen."
+        default=None, description="Latency and failures of the canary while the run acted. Absent: no data."
     )
-    started_at: Timestamp | None = Field(default=None, description="When the first effect was intended.")
-    finished_at: Timestamp | None = Field(default=None, description="When the run ended.")
+    started_at: Timestamp | None = Field(default=None, description="Time when the operator intended the first effect.")
+    finished_at: Timestamp | None = Field(default=None, description="Time when the run ended.")
     consecutive_verified: Count | None = Field(
-        default=None, description="Observations in a row that said that the current step is done."
+        default=None, description="Number of observations in a row that verified the current step."
     )
     well_since: Timestamp | None = Field(
-        default=None, description="Since when brokers that were restarted have been seen back in everything."
+        default=None, description="Time since which the restarted brokers are fully back, without interruption."
     )
     restore_owed: Flag = Field(
         default=False,
-        description="Whether the run has set something that has to be taken back if it ends now: a throttle, a "
-        "reassignment in flight, an order of replicas for the time of a restart, stopped consumers, or the annotation "
-        "that asks Strimzi for a restart. While it is so, the finalizer kafkamedic.dev/restore holds the run.",
+        description="Whether the run must revert temporary changes if it ends now, such as throttles, reassignments in "
+        "flight, replica orders, stopped consumers or Strimzi's restart annotation. While true, the finalizer "
+        "kafkamedic.dev/restore keeps the run from being deleted.",
     )
     cures: Cure | None = Field(
-        default=None, description="The finding that it cures. Absent: none, or an earlier version began the run."
+        default=None, description="The finding that the run cures. Absent: none, or an earlier version began the run."
     )
     holds: LineText | None = Field(
         default=None,
-        description="What it has set or sent and not seen settled; no other run acts meanwhile. Empty: nothing, so it "
-        "gives way to the approved cure of a graver finding. Absent: not known.",
+        description="What the run must revert, or sent without an observed outcome. No other run acts meanwhile. "
+        "Empty: nothing, so the run gives way to the approved cure of a more severe finding. Absent: unknown.",
     )
-    conditions: Conditions = Field(default=(), description="Planned, Approved, Executed and so on.")
+    conditions: Conditions = Field(default=(), description="Planned, Approved, Executed and others.")

@@ -72,7 +72,7 @@ NamePattern = Annotated[
     # CEL turns a pattern that RE2 cannot read into an evaluation error, and so into a refusal that quotes it.
     Field(
         json_schema_extra=validations(
-            rule("''.matches(self) in [true, false]", "must be a regular expression (RE2)"),
+            rule("''.matches(self) in [true, false]", "is not a regular expression (RE2); write one such as orders-.*"),
         )
     ),
 ]
@@ -136,7 +136,7 @@ Timestamp = Annotated[
 
 
 def _int_or_text(value: object, most: int = MAX_VALUE_LENGTH) -> int | str:
-    # YAML reads `true` and `1.5` as types that Kubernetes' int-or-string refuses: say so, do not convert
+    # YAML reads `true` and `1.5` as types that Kubernetes' int-or-string refuses, so report them and convert nothing
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError("is neither an integer nor a string; put booleans and fractions in quotes")
     if isinstance(value, str) and len(value) > most:

@@ -52,7 +52,7 @@ class SchemaError(Exception):
 def structural_schema(model: type[Model], *, with_defaults: bool = True) -> dict[str, Any]:
     """The schema of one model, every reference inlined.
 
-    `with_defaults=False` is for status: the API server must not invent what the operator has not said.
+    `with_defaults=False` is for status: the API server must not fill in what the operator did not write.
     """
     raw = model.model_json_schema(by_alias=True, mode="validation")
     return _Fold(raw.get("$defs", {}), with_defaults).fold(raw, model.__name__)

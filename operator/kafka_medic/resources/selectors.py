@@ -23,7 +23,7 @@ LabelValue = Annotated[str, StringConstraints(max_length=63, pattern=r"^(([A-Za-
 
 
 class SelectorOperator(StrEnum):
-    """How a label is compared."""
+    """How a requirement compares a label."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -38,14 +38,16 @@ class LabelExpression(Model):
         json_schema_extra=validations(
             rule(
                 "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
-                "In and NotIn need values; Exists and DoesNotExist take none",
+                "values do not fit the operator; In and NotIn need values, Exists and DoesNotExist take none",
                 field_path=".values",
             )
         )
     )
 
-    key: LabelKey = Field(description="The label's key.")
-    operator: SelectorOperator = Field(description="In and NotIn compare with values; Exists and DoesNotExist do not.")
+    key: LabelKey = Field(description="Key of the label.")
+    operator: SelectorOperator = Field(
+        description="In and NotIn compare the label with values. Exists and DoesNotExist take no values."
+    )
     values: Annotated[tuple[LabelValue, ...], Field(max_length=64)] = Field(
         default=(), description="The values for In and NotIn."
     )
@@ -54,7 +56,9 @@ class LabelExpression(Model):
     def _values_fit(self) -> Self:
         needs = self.operator in {SelectorOperator.IN, SelectorOperator.NOT_IN}
         if needs != bool(self.values):
-            raise ValueError("values do not fit the operator; In and NotIn need values, the others take none")
+            raise ValueError(
+                "values do not fit the operator; In and NotIn need values, Exists and DoesNotExist take none"
+            )
         return self
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -72,29 +76,29 @@ class LabelExpression(Model):
 
 
 class LabelSelector(Model):
-    """Which objects. An empty selector would mean every one of them, so it is refused."""
+    """A selection of objects by label. An empty selector would match every object, so it is rejected."""
 
     model_config = ConfigDict(
         json_schema_extra=validations(
             rule(
                 "(has(self.matchLabels) && self.matchLabels.size() > 0)"
                 " || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",
-                "must select by at least one label: an empty selector would take in everything",
+                "the selector is empty and would match everything; add a label to matchLabels",
             )
         )
     )
 
     match_labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=32)] = Field(
-        default_factory=dict, description="Labels that must be there with exactly these values."
+        default_factory=dict, description="Labels that the object must have, with exactly these values."
     )
     match_expressions: Annotated[tuple[LabelExpression, ...], Field(max_length=8)] = Field(
-        default=(), description="Further requirements; all must hold."
+        default=(), description="Further requirements. All must hold."
     )
 
     @model_validator(mode="after")
     def _selects_something(self) -> Self:
         if not self.match_labels and not self.match_expressions:
-            raise ValueError("is empty and would take in everything; add a label to matchLabels")
+            raise ValueError("is empty and would match everything; add a label to matchLabels")
         return self
 
     def matches(self, labels: Mapping[str, str]) -> bool:

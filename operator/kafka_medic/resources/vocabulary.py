@@ -1,5 +1,4 @@
-"""The closed vocabularies of the resources. A word that is not here is refused with the path of the bad
-field."""
+"""The closed vocabularies of the resources. Another word is rejected with the path of the bad field."""
 
 from __future__ import annotations
 
@@ -14,17 +13,17 @@ CATEGORY = "kafka-medic"
 APPROVE_VERB = "approve"
 """The RBAC verb on `remediations` that makes an approval count."""
 USE_VERB = "use"
-"""The RBAC verb on `playbooks` that lets somebody ask for runs of a playbook, and on `playbooks/PARAMETER` that lets
-them set that parameter of it (`playbooks/*`: any)."""
+"""The RBAC verb on `playbooks` that allows requests for runs of a playbook, and on `playbooks/PARAMETER` that allows
+setting that parameter (`playbooks/*`: any)."""
 CREDENTIALS_LABEL = f"{GROUP}/credentials"
 """A Secret labelled `true` may be sent to any Kafka cluster that a KafkaCluster in its namespace names."""
 RESTORE_FINALIZER = f"{GROUP}/restore"
-"""On a Remediation while its `status.restoreOwed` is true, and on its KafkaCluster as long: neither goes before what
-the run has set is taken back."""
+"""On a Remediation while its `status.restoreOwed` is true, and on its KafkaCluster as long: neither is deleted before
+the run has reverted its temporary changes."""
 
 
 class FindingType(StrEnum):
-    """What can be wrong with a cluster."""
+    """Type of a finding."""
 
     VIEW_DIVERGED = "ViewDiverged"
     METADATA_UNDECIDED = "MetadataUndecided"
@@ -59,14 +58,14 @@ class FindingType(StrEnum):
 
 
 class FindingState(StrEnum):
-    """Pending until the finding has held for its `for`."""
+    """Pending until the finding has lasted for its `for`."""
 
     PENDING = "Pending"
     FIRING = "Firing"
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """Severity of a finding."""
 
     INFO = "Info"
     WARNING = "Warning"
@@ -74,7 +73,7 @@ class Severity(StrEnum):
 
 
 class Risk(StrEnum):
-    """What a playbook may cost while it runs."""
+    """Risk to the cluster while a playbook runs."""
 
     LOW = "Low"
     MEDIUM = "Medium"
@@ -82,7 +81,7 @@ class Risk(StrEnum):
 
 
 class RemediationMode(StrEnum):
-    """How far the operator may go by itself."""
+    """What the operator may do by itself."""
 
     OBSERVE = "Observe"
     APPROVE = "Approve"
@@ -90,14 +89,14 @@ class RemediationMode(StrEnum):
 
 
 class ClusterMode(StrEnum):
-    """Who keeps the cluster's metadata."""
+    """Where the cluster keeps its metadata."""
 
     KRAFT = "KRaft"
     ZOOKEEPER = "ZooKeeper"
 
 
 class ActionName(StrEnum):
-    """What a playbook's step can do: never code, only these."""
+    """Actions of a playbook's steps: a closed list, never code."""
 
     REASSIGN_PARTITIONS = "ReassignPartitions"
     SET_MIN_INSYNC_REPLICAS = "SetMinInsyncReplicas"
@@ -116,14 +115,14 @@ class ActionName(StrEnum):
 
 
 class WorkloadKind(StrEnum):
-    """Of what consumers run in, and can be scaled."""
+    """Kinds of workloads with consumers that the operator can scale."""
 
     DEPLOYMENT = "Deployment"
     STATEFUL_SET = "StatefulSet"
 
 
 class Guard(StrEnum):
-    """What a step can ask to be checked right before each of its effects."""
+    """A check right before each effect of a step."""
 
     SOURCES_FRESH = "SourcesFresh"
     CLUSTER_REACHABLE = "ClusterReachable"
@@ -163,7 +162,7 @@ class Guard(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a guard says. Unknown never permits."""
+    """Verdict of a guard. Unknown never permits."""
 
     ALLOW = "Allow"
     DENY = "Deny"
@@ -172,7 +171,7 @@ class Verdict(StrEnum):
 
 
 class VerifyProbe(StrEnum):
-    """What tells that a step has really been done."""
+    """Observation that verifies a step."""
 
     TARGET_REPLICAS_IN_SYNC = "TargetReplicasInSync"
     MIN_INSYNC_REPLICAS_SET = "MinInsyncReplicasSet"
@@ -191,14 +190,14 @@ class VerifyProbe(StrEnum):
 
 
 class OnFailure(StrEnum):
-    """What happens to the run when a step fails or is not verified in time."""
+    """What the run does when a step fails or is not verified in time."""
 
     ABORT = "Abort"
     PAUSE = "Pause"
 
 
 class Decision(StrEnum):
-    """What a person says to a plan."""
+    """A person's decision on a plan."""
 
     APPROVE = "Approve"
     REJECT = "Reject"

@@ -61,7 +61,7 @@ def test_fields_that_are_not_set_are_written_where_they_are_lists():
         ({"static_settings": []}, "static_settings: is not a known field; did you mean staticSettings?"),
         ({"restarts": [{"broker": 1}]}, "restarts[0].pod: is missing"),
         ({"restarts": [RESTART | {"podUuid": "u"}]}, "restarts[0].podUuid: is not a known field; did you mean podUid?"),
-        ({"workload": {"kind": "DaemonSet"}}, "workload.kind: is not one of the allowed words"),
+        ({"workload": {"kind": "DaemonSet"}}, "workload.kind: is not an allowed value"),
     ],
 )
 def test_what_is_wrong_is_told_by_its_place_in_the_document(fields, told):
