@@ -35,7 +35,7 @@ def test_offsets_are_set_to_the_log_end(bare):
     assert (change.group, change.topic, change.before, change.after) == ("billing", "orders", 32, 21)
     assert (change.before_epoch, change.before_metadata) == (3, "of the application")
     assert (change.skipped, change.read_again, change.log_start, change.log_end) == (0, 0, 0, 21)
-    assert "orders-0: 32 to 21 (log 0 to 21): the log ends here" in run.status.plan.summary
+    assert "orders-0: 32 to 21 (log 0 to 21): log end; the group reads nothing again" in run.status.plan.summary
     bare.to_the_end()
     assert bare.run().status.phase == "Succeeded", bare.run().status.message
     assert committed(bare) == before | {("billing", ORDERS): Committed(21)}
@@ -105,7 +105,7 @@ def test_a_regression_is_cured_after_new_writes(bare):
     (change,) = bare.until_phase("AwaitingApproval").status.plan.part(OffsetChanges).offsets
     assert (change.group, change.before, change.after) == ("billing", 21, 10)
     assert (change.skipped, change.read_again) == (0, 0)
-    assert "had read all before it, and nothing of what was written since" in change.reason
+    assert "has read everything before this offset and nothing after it" in change.reason
 
 
 def test_an_unobserved_loss_shows_in_the_commit_epoch(bare):
@@ -121,7 +121,7 @@ def test_an_unobserved_loss_shows_in_the_commit_epoch(bare):
     bare.ask("reset-consumer-offsets", groups=".*")
     (change,) = bare.until_phase("AwaitingApproval").status.plan.part(OffsetChanges).offsets
     assert (change.group, change.before, change.after, change.read_again) == ("billing", 21, 10, 0)
-    assert "leader epoch 5 of the commit ended here" in change.reason
+    assert "end of the commit's leader epoch 5" in change.reason
 
 
 def test_an_unreadable_epoch_is_not_taken_for_no_loss(bare):

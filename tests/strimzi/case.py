@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,6 +18,8 @@ from tests.testbed.strimzi import ROLL_ANNOTATION, StrimziKafka
 
 ROLL_SECONDS = 900
 ENDED = ("Succeeded", "Failed", "Aborted", "Rejected", "Superseded", "Expired")
+SETTLED = (*ENDED, "AwaitingApproval")
+"""A run that has ended, or that requires another approval."""
 
 
 class StrimziCase(Case):
@@ -134,16 +136,18 @@ def under_load(case: StrimziCase, line: Timeline) -> Iterator[Watcher]:
 SAFE = {"min.insync.replicas": "2"}
 
 
-def followed(case: StrimziCase, line: Timeline, name: str, seconds: float = ROLL_SECONDS) -> operator.Object:
-    """The run once it has ended, or asks for another approval; each of its states is noted."""
+def followed(
+    case: StrimziCase, line: Timeline, name: str, seconds: float = ROLL_SECONDS, until: Collection[str] = SETTLED
+) -> operator.Object:
+    """The run once it is in one of these phases; each of its states is noted."""
     found: list[operator.Object] = []
 
     def settled() -> bool:
         found[:] = [case.run(name)]
         line.run(found[0])
-        return operator.phase(found[0]) in (*ENDED, "AwaitingApproval")
+        return operator.phase(found[0]) in until
 
-    wait_for(f"{name} to end, or to ask again", settled, seconds, every=0.5)
+    wait_for(f"{name} to be {' or '.join(until)}", settled, seconds, every=0.5)
     line.note(found[0]["status"]["message"][:200])
     return found[0]
 

@@ -115,7 +115,7 @@ def test_an_aborted_roll_leaves_nothing(
         line.note(f"{step.__name__}; Pods with the annotation: {kafka.asked_to_roll()}")
         assert operator.approve(run, "alice", "Reject").returncode == 0
         line.note("rejected")
-        done = followed(case, line, run["metadata"]["name"], 240)
+        done = followed(case, line, run["metadata"]["name"], 240, ENDED)
         assert operator.phase(done) == ("Rejected" if step is proposed else "Aborted")
         nothing_of_ours(case)
         at_end, seen = kafka.uids(), kafka.reconciled()

@@ -58,17 +58,17 @@ def test_what_is_there_already_stays():
 @pytest.mark.parametrize(
     ("here", "offset", "again", "words"),
     [
-        (spot(50), 40, 0, "the log ends here"),
-        (spot(50, 9), 5, 0, "the topic was made anew"),
-        (spot(50, 5, regression=regression()), 20, 0, "had read all before it"),
-        (spot(28, 5, regression=regression()), 20, 0, "had read all before it"),
-        (spot(28, None, regression=regression()), 20, 8, "does not tell its leader epoch"),
-        (spot(28, 5, regression=regression(), start=25), 25, 0, "what retention has deleted by now is skipped"),
-        (spot(28, 5, regression=regression(groups=None)), 20, 0, "had read all before it"),
-        (spot(28, 5, epoch_end=17), 17, 0, "leader epoch 5 of the commit ended here"),
-        (spot(28, 5, epoch_end=17, regression=regression()), 17, 0, "leader epoch 5 of the commit ended here"),
-        (spot(28, 5, epoch_end=2), 5, 0, "leader epoch 5 of the commit ended here"),
-        (spot(50, 6, epoch_end=40), 40, 0, "the log ends here"),
+        (spot(50), 40, 0, "log end; the group reads nothing again"),
+        (spot(50, 9), 5, 0, "topic recreated"),
+        (spot(50, 5, regression=regression()), 20, 0, "has read everything before this offset"),
+        (spot(28, 5, regression=regression()), 20, 0, "has read everything before this offset"),
+        (spot(28, None, regression=regression()), 20, 8, "has no leader epoch"),
+        (spot(28, 5, regression=regression(), start=25), 25, 0, "records that retention has deleted are skipped"),
+        (spot(28, 5, regression=regression(groups=None)), 20, 0, "has read everything before this offset"),
+        (spot(28, 5, epoch_end=17), 17, 0, "end of the commit's leader epoch 5"),
+        (spot(28, 5, epoch_end=17, regression=regression()), 17, 0, "end of the commit's leader epoch 5"),
+        (spot(28, 5, epoch_end=2), 5, 0, "end of the commit's leader epoch 5"),
+        (spot(50, 6, epoch_end=40), 40, 0, "log end; the group reads nothing again"),
     ],
 )
 def test_the_last_good_one(here, offset, again, words):

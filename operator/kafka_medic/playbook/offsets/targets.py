@@ -150,19 +150,17 @@ def target(aim: Aim, spot: Spot, at: int | None = None) -> Target | None:
         case How.LAST_KNOWN_GOOD:
             found = _last_known_good(spot)
         case How.EARLIEST:
-            found = _plain(spot, start, "the log begins here")
+            found = _plain(spot, start, "log start")
         case How.LATEST:
-            found = _plain(spot, end, "the log ends here")
+            found = _plain(spot, end, "log end")
         case How.CURRENT:
-            found = _plain(spot, before, "the offset committed now")
+            found = _plain(spot, before, "current committed offset")
         case How.OFFSET:
-            found = _plain(spot, aim.number or 0, "the offset that was asked for")
+            found = _plain(spot, aim.number or 0, "requested offset")
         case How.SHIFT_BY:
-            found = _plain(spot, before + (aim.number or 0), f"{aim.number:+d} from the offset committed now")
+            found = _plain(spot, before + (aim.number or 0), f"current committed offset {aim.number:+d}")
         case How.DATETIME | How.DURATION:
-            words = (
-                "the first record of that time or later" if at is not None else "nothing was written since that time"
-            )
+            words = "first record at or after that time" if at is not None else "no record since that time; log end"
             found = _plain(spot, end if at is None else at, words)
     return None if found is None or found.offset == before else found
 
@@ -171,7 +169,7 @@ def _plain(spot: Spot, wanted: int, reason: str) -> Target:
     before, start, end = spot.committed.offset, spot.log_start, spot.log_end
     offset = min(max(wanted, start), end)
     if offset != wanted:
-        reason = f"{reason}, {wanted}, is not in the log, and this is the nearest that is"
+        reason = f"{reason}: {wanted} is outside the log; nearest offset in the log"
     skipped = max(0, offset - max(before, start))
     again = max(0, min(before, end) - offset)
     return Target(offset, reason, skipped, again)
@@ -182,25 +180,24 @@ def _last_known_good(spot: Spot) -> Target | None:
     if spot.epoch_end is not None and spot.epoch_end < min(committed.offset, end):
         offset = max(spot.epoch_end, start)
         words = (
-            f"leader epoch {committed.leader_epoch} of the commit ended here (KIP-320): the group had read all before "
-            "it, and nothing of what was written since"
+            f"end of the commit's leader epoch {committed.leader_epoch} (KIP-320); the group has read everything "
+            "before this offset and nothing after it"
         )
         return Target(offset, words, 0, 0)
     if r is not None and _doubtful(spot, r):
         offset = min(max(r.after, start), end)
         fresh = min(committed.offset, end) - offset
-        lost = f"the log ended here when it became shorter ({r.before} to {r.after}, seen at {timestamp(r.at)})"
+        lost = f"log end when the log became shorter ({r.before} to {r.after}, seen at {timestamp(r.at)})"
         if spot.beyond or committed.leader_epoch is not None:
-            words = f"{lost}; the group had read all before it, and nothing of what was written since"
+            words = f"{lost}; the group has read everything before this offset and nothing after it"
             again = 0
         else:
             words = (
-                f"{lost}; the commit does not tell its leader epoch, so the {many(fresh, 'offset')} since may be "
-                "read again"
+                f"{lost}; the commit has no leader epoch, so the group may read up to {many(fresh, 'offset')} again"
             )
             again = max(0, fresh)
         if r.after < start:
-            words = f"{words}; what retention has deleted by now is skipped"
+            words = f"{words}; records that retention has deleted are skipped"
         return Target(offset, words, 0, again)
     if not spot.beyond:
         return None
@@ -210,15 +207,15 @@ def _last_known_good(spot: Spot) -> Target | None:
         and committed.leader_epoch > spot.leader_epoch
     ):
         words = (
-            f"the topic was made anew (its leader epoch is {spot.leader_epoch}, the commit's "
-            f"{committed.leader_epoch}): the group has read nothing of it"
+            f"topic recreated (leader epoch {spot.leader_epoch}, the commit's {committed.leader_epoch}); the group "
+            "has read none of its records"
         )
         return Target(start, words, 0, 0)
-    words = "the log ends here: nothing after it can be read, and nothing before it is read again"
+    words = "log end; the group reads nothing again"
     if spot.epoch_end is None:
         words += (
-            ". No shorter log is remembered, and the commit's leader epoch does not tell; if records were lost before "
-            "anybody watched, what was written since then is skipped"
+            ". The operator has seen no log become shorter, and the commit's leader epoch shows no loss. If records were "
+            "lost before the operator watched, the group skips the records written since then"
         )
     return Target(end, words, 0, 0)
 

@@ -108,7 +108,7 @@ def changes(snapshot: Snapshot, before: Sequence[OffsetChange]) -> tuple[list[Of
                         "log_end": end,
                         "skipped": max(0, min(was.offset, high) - max(now.offset, low)),
                         "read_again": max(0, min(now.offset, high) - max(was.offset, low)),
-                        "reason": "what was committed before"
+                        "reason": "offset before the reset"
                         + ("" if now.offset == c.after else f"; the group has moved since it was set to {c.after}"),
                     }
                 )
