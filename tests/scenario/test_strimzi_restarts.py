@@ -188,6 +188,7 @@ def test_the_run_waits_for_a_restart_strimzi_may_have_read():
     assert "Strimzi may have read it" in world.run().status.message
     world.until(lambda: pods_of(world).restarts == [1], seconds=5)
     world.until(lambda: world.run().status.phase == "Aborted", seconds=5)
+    assert "Pod kafka-1 had begun to restart" in world.run().status.message
 
 
 def test_an_unreadable_pod_is_not_taken_for_gone():

@@ -67,6 +67,12 @@ class StrimziKafka:
         found = get("pods", namespace=self.namespace, selector=self.selector)["items"]
         return {int(p["metadata"]["name"].rpartition("-")[2]): p["metadata"]["uid"] for p in found}
 
+    def uids_of_those_that_stay(self) -> dict[int, str]:
+        """Without Pods that are being deleted."""
+        found = get("pods", namespace=self.namespace, selector=self.selector)["items"]
+        staying = [p["metadata"] for p in found if "deletionTimestamp" not in p["metadata"]]
+        return {int(meta["name"].rpartition("-")[2]): meta["uid"] for meta in staying}
+
     def resource(self, kind: str = "kafka", name: str | None = None) -> Object:
         """The Kafka resource, or another one of Strimzi's."""
         found: Object = json.loads(kubectl("get", kind, name or self.name, "-n", self.namespace, "-o", "json").stdout)

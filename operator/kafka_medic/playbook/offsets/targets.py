@@ -192,9 +192,7 @@ def _last_known_good(spot: Spot) -> Target | None:
             words = f"{lost}; the group has read everything before this offset and nothing after it"
             again = 0
         else:
-            words = (
-                f"{lost}; the commit has no leader epoch, so the group may read up to {many(fresh, 'offset')} again"
-            )
+            words = f"{lost}; the commit has no leader epoch, so the group may read up to {many(fresh, 'offset')} again"
             again = max(0, fresh)
         if r.after < start:
             words = f"{words}; records that retention has deleted are skipped"
@@ -214,8 +212,8 @@ def _last_known_good(spot: Spot) -> Target | None:
     words = "log end; the group reads nothing again"
     if spot.epoch_end is None:
         words += (
-            ". The operator has seen no log become shorter, and the commit's leader epoch shows no loss. If records were "
-            "lost before the operator watched, the group skips the records written since then"
+            ". The operator has seen no log become shorter, and cannot judge by the commit's leader epoch. If records "
+            "were lost before the operator watched, the group skips the records written since then"
         )
     return Target(end, words, 0, 0)
 

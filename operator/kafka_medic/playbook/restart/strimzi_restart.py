@@ -45,8 +45,8 @@ def owed(journal: Iterable[JournalEntry]) -> bool:
 
 
 def undo(step: str, _: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
-    """The clean end of a run that is given up. Once it is REACHED its message says what was called off, and is empty
-    where nothing was."""
+    """The clean end of a run that is given up. Once it is REACHED its message says what was called off and what had
+    begun, and is empty where nothing was asked for."""
     pending = [e for e in journal.values() if e.step == step and _ours(e)]
     off = journal.get(_off(step))
     if not pending or (off is not None and off.state is IntentState.DONE):
@@ -75,8 +75,12 @@ def undo(step: str, _: Plan, journal: Mapping[str, JournalEntry], snapshot: Snap
         if off is not None and (snapshot.taken_at - off.last_asked).total_seconds() < ON_ITS_WAY:
             message = f"the restart annotation of {_names(pending)} is removed, but Strimzi may have read it"
             return StepReport(StepState.WAIT, message, restores=True)
-    message = f"the restart annotation of {_names(pending)} is removed" if off is not None else ""
-    return StepReport(StepState.REACHED, message, observed=seen)
+    told = []
+    if off is not None and there:
+        told.append(f"the restart annotation of {_names(e for e in pending if e.id in there)} is removed")
+    if len(there) < len(pending):
+        told.append(f"{_names(e for e in pending if e.id not in there)} had begun to restart")
+    return StepReport(StepState.REACHED, "; ".join(told), observed=seen)
 
 
 def _ours(entry: JournalEntry) -> bool:
