@@ -68,6 +68,7 @@ def to_document(snapshot: Snapshot) -> dict[str, Any]:
             "id": snapshot.cluster.id,
             "mode": snapshot.cluster.mode.value if snapshot.cluster.mode else None,
             "version": snapshot.cluster.version,
+            "namespace": snapshot.cluster.namespace,
         },
         "takenAt": timestamp(snapshot.taken_at),
         "sources": [
@@ -119,6 +120,7 @@ def from_document(document: Any) -> Snapshot:
             id=optional(cluster, "id", "cluster", str),
             mode=Mode(mode) if mode else None,
             version=optional(cluster, "version", "cluster", str),
+            namespace=optional(cluster, "namespace", "cluster", str),
         ),
         taken_at=moment(required(root, "takenAt", ""), "takenAt"),
         sources=list_of(root.get("sources") or [], "sources", _source_in),

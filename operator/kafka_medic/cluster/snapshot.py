@@ -346,12 +346,19 @@ class TopicOwner:
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """Which cluster this is."""
+    """Which cluster this is. namespace: of its Pods and of the objects that describe its topics; None outside
+    Kubernetes."""
 
     name: str
     id: str | None = None
     mode: Mode | None = None
     version: str | None = None
+    namespace: str | None = None
+
+    @property
+    def in_commands(self) -> str:
+        """The namespace that a command on its objects names. If it is not known, a word that no API server takes."""
+        return self.namespace or "NAMESPACE"
 
 
 _OF_A_ROW = tuple(name for name in PARTITIONS_SCHEMA.names if name != "topicId")

@@ -13,7 +13,7 @@ from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.own_rights import OwnRights
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka
 from kafka_medic.clients.zookeeper import ZooKeeper
-from kafka_medic.cluster.snapshot import Rollout, Snapshot, TopicOwner
+from kafka_medic.cluster.snapshot import ClusterInfo, Rollout, Snapshot, TopicOwner
 from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.former_certificate import FormerCertificate
 from kafka_medic.controller.kept_state import KeptState
@@ -61,7 +61,7 @@ class Observer:
         try:
             ensemble = self._connect_kafka(cluster)
         except ReadFailed as problem:
-            return unread_cluster(cluster.name, str(problem), self.clients.now())
+            return unread_cluster(ClusterInfo(cluster.name, namespace=self.namespace), str(problem), self.clients.now())
         self._connect_zookeeper(ensemble)
         readers = self._readers(cluster, has_ensemble=ensemble is not None)
         kept = self.kept_state
@@ -135,6 +135,7 @@ class Observer:
             owners=self._owners(brokers),
             unidentified=lambda: [pod for each in (pods, apart) if each for pod in each.unidentified()],
             groups=cluster.spec.probes.consumer_groups.wanted(),
+            namespace=self.namespace,
         )
 
     def _owners(self, brokers: Brokers | None) -> Callable[[], Sequence[TopicOwner]] | None:

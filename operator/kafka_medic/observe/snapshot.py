@@ -83,7 +83,7 @@ class ClusterReaders:
     `controllers` no Pods of KRaft controllers that are no brokers are known, without `metrics` no exporter has been
     named, without `canary` there is none, without `owners` no objects of others describe topics. `unidentified`: of the
     Pods that `pods` and `controllers` listed last, those whose id only their own answer can tell. `groups`: which
-    consumer groups are read, by name."""
+    consumer groups are read, by name. `namespace`: of the Pods and owners, None outside Kubernetes."""
 
     kafka: KafkaReads
     zookeeper: ZooKeeperReads | None = None
@@ -95,6 +95,7 @@ class ClusterReaders:
     owners: Callable[[], Sequence[TopicOwner]] | None = None
     unidentified: Callable[[], Sequence[Pod]] = tuple
     groups: Callable[[str], bool] = every_group
+    namespace: str | None = None
 
 
 def utc_now() -> datetime:
@@ -128,7 +129,7 @@ def observe_cluster(
         described = seen.begin("kafka", lambda: checks.description(readers.kafka.describe_cluster())).value()
         # Waited for at the end, so that pages of many megabytes cost the look no time of their own.
         metrics = _metrics(seen, readers.metrics, described, pods, known) if readers.metrics else None
-        found = Snapshot(ClusterInfo(name, mode=mode), taken_at, ())
+        found = Snapshot(ClusterInfo(name, mode=mode, namespace=readers.namespace), taken_at, ())
         if described is None:
             found = _unanswered(seen, found, mode, value_of(zookeeper), value_of(pods), value_of(metrics))
             seen.skip(("pod-identity",) if pods else (), "the cluster did not answer")
@@ -254,7 +255,7 @@ def _answered(
     contents.keep()
     return replace(
         found,
-        cluster=ClusterInfo(found.cluster.name, described.cluster_id, mode, software_version(version.value(), signs)),
+        cluster=replace(found.cluster, id=described.cluster_id, version=software_version(version.value(), signs)),
         brokers=brokers_of(
             Sighting(
                 described,
@@ -326,11 +327,11 @@ def _hosts(described: ClusterDescription | None, pods: Mapping[int, Pod]) -> dic
     return hosts | {b: pod.ip for b, pod in pods.items() if pod.ip}
 
 
-def unread_cluster(name: str, error: str, now: datetime) -> Snapshot:
+def unread_cluster(cluster: ClusterInfo, error: str, now: datetime) -> Snapshot:
     """The snapshot of a cluster that could not even be asked: a Secret is missing, say."""
     left = [(source, "not tried: the cluster could not be reached") for source in SOURCES_OF_KAFKA]
     sources = (Source(source, now, SourceState.UNKNOWN, why) for source, why in (("kafka", error), *left))
-    return Snapshot(ClusterInfo(name), now, tuple(sources))
+    return Snapshot(cluster, now, tuple(sources))
 
 
 def _unnamed(
