@@ -133,7 +133,8 @@ class Observer:
             metrics=self._metrics_of(cluster, self._connected[0].timeout_seconds),
             canary=self.canary(cluster),
             owners=self._owners(brokers),
-            unidentified=lambda: [pod for each in (pods, apart) if each for pod in each.unidentified()],
+            unidentified=pods.unidentified if pods else tuple,
+            unidentified_controllers=apart.unidentified if apart else tuple,
             groups=cluster.spec.probes.consumer_groups.wanted(),
             namespace=self.namespace,
         )

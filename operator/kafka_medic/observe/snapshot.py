@@ -81,9 +81,10 @@ class ClusterReaders:
     """The places one cluster is read from. Without `zookeeper` the cluster is KRaft; without `pods` and `rollouts`
     there is no Kubernetes (the command line on a laptop), which is not the same as Kubernetes not answering; without
     `controllers` no Pods of KRaft controllers that are no brokers are known, without `metrics` no exporter has been
-    named, without `canary` there is none, without `owners` no objects of others describe topics. `unidentified`: of the
-    Pods that `pods` and `controllers` listed last, those whose id only their own answer can tell. `groups`: which
-    consumer groups are read, by name. `namespace`: of the Pods and owners, None outside Kubernetes."""
+    named, without `canary` there is none, without `owners` no objects of others describe topics.
+    `unidentified` and `unidentified_controllers`: of the Pods that `pods` and `controllers` listed last, those whose id
+    only their own answer can tell. `groups`: which consumer groups are read, by name. `namespace`: of the Pods and
+    owners, None outside Kubernetes."""
 
     kafka: KafkaReads
     zookeeper: ZooKeeperReads | None = None
@@ -94,8 +95,13 @@ class ClusterReaders:
     canary: Callable[[], pa.Table] | None = None
     owners: Callable[[], Sequence[TopicOwner]] | None = None
     unidentified: Callable[[], Sequence[Pod]] = tuple
+    unidentified_controllers: Callable[[], Sequence[Pod]] = tuple
     groups: Callable[[str], bool] = every_group
     namespace: str | None = None
+
+    @property
+    def without_claim(self) -> tuple[Callable[[], Sequence[Pod]], Callable[[], Sequence[Pod]]]:
+        return self.unidentified, self.unidentified_controllers
 
 
 def utc_now() -> datetime:
@@ -152,7 +158,7 @@ def observe_cluster(
             )
             found = _answered(seen, found, readers, context, pods, metrics)
             value_of(identity)
-        unclaimed = readers.unidentified() if pods is not None else ()
+        unclaimed, controllers = (read() if pods is not None else () for read in readers.without_claim)
         rolling, owned = value_of(rollouts), value_of(owners)
         found = replace(
             found,
@@ -161,7 +167,7 @@ def observe_cluster(
             canary=value_of(canary),
             owners=None if owned is None else tuple(owned),
         )
-    return replace(identified(placed(found, known, unclaimed), known), sources=seen.sources)
+    return replace(identified(placed(found, known, unclaimed, controllers), known), sources=seen.sources)
 
 
 def _identities(
@@ -180,9 +186,12 @@ def _identities(
     def again() -> Mapping[int, Pod]:
         assert readers.pods is not None
         there = {**(readers.controllers() if readers.controllers else {}), **readers.pods()}
-        return {**there, **numbered(readers.unidentified())}
+        return {**there, **unclaimed()}
 
-    every = {**(controllers or {}), **listed, **numbered(readers.unidentified())}
+    def unclaimed() -> Mapping[int, Pod]:
+        return numbered(pod for read in readers.without_claim for pod in read())
+
+    every = {**(controllers or {}), **listed, **unclaimed()}
     return identify(readers.kafka, known, every, again, described, [v.id for v in voters.voters] if voters else ())
 
 
