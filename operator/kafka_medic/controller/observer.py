@@ -9,7 +9,7 @@ from functools import partial
 import pyarrow as pa
 
 from kafka_medic.clients.destinations import Destinations
-from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.own_rights import OwnRights
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka
 from kafka_medic.clients.zookeeper import ZooKeeper
@@ -98,12 +98,11 @@ class Observer:
     def _with_certificate(self, cluster: KafkaCluster, wanted: Connection) -> Connection:
         before = self._former.problem
         now = self._connected[0] if self._connected is not None else None
-        chosen = self._former.choose(wanted, now, self._brokers, self.clients.refused)
+        chosen = self._former.choose(wanted, now, self._brokers, self.clients.ask_by_certificate)
         if before is None and (problem := self._former.problem) is not None:
-            message = (
-                f"{problem.message}; the operator uses the previous certificate until every broker accepts the new one"
-            )
-            self.clients.record(cluster, ("Normal", "CertificateNotTrustedYet", message))
+            meanwhile = "the operator uses the previous client certificate until brokers accept the new one"
+            kind = "Warning" if problem.kind is FailureKind.CREDENTIALS else "Normal"
+            self.clients.record(cluster, (kind, "CertificateNotTrustedYet", f"{problem.message}; {meanwhile}"))
         return chosen
 
     def _connect_zookeeper(self, ensemble: EnsembleConnection | None) -> None:
