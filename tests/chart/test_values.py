@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -155,6 +158,7 @@ def test_monitors_in_full(rendered) -> None:
         (("metrics.podMonitor.interval=soon",), "interval"),
         (("dnsPolicy=Mine",), "dnsPolicy"),
         (("crds.delete=true",), "crds"),
+        (("crds.enabled=false", "crds.keep=false"), "set crds.keep to true"),
         (("strategy.type=BlueGreen",), "strategy"),
         (("extraVolumeMounts[0].name=a",), "mountPath"),
     ],
@@ -163,6 +167,75 @@ def test_values_that_do_not_fit_are_refused_with_the_way_out(helm, settings, wor
     done = helm("template", "x", str(CHART), *(f for s in settings for f in ("--set", s)), check=False)
     assert done.returncode != 0
     assert words in done.stderr
+
+
+class ApiServer(BaseHTTPRequestHandler):
+    """What helm's `lookup` asks for: which definitions are there, with which annotations."""
+
+    found: ClassVar[dict[str, dict[str, str]]] = {}
+    GROUP = "/apis/apiextensions.k8s.io/v1"
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        name = path.removeprefix(f"{self.GROUP}/customresourcedefinitions/")
+        known = {"name": "customresourcedefinitions", "kind": "CustomResourceDefinition", "verbs": ["get"]}
+        version = {"groupVersion": "apiextensions.k8s.io/v1", "version": "v1"}
+        answers: dict[str, dict[str, Any]] = {
+            "/version": {"major": "1", "minor": "36", "gitVersion": "v1.36.1"},
+            "/api": {"kind": "APIVersions", "versions": []},
+            "/apis": {"kind": "APIGroupList", "groups": [{"name": "apiextensions.k8s.io", "versions": [version]}]},
+            self.GROUP: {"kind": "APIResourceList", **version, "resources": [known]},
+        }
+        if name in self.found:
+            meta = {"name": name, "annotations": self.found[name]}
+            answers[path] = {"apiVersion": version["groupVersion"], "kind": known["kind"], "metadata": meta}
+        missing = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
+        body = json.dumps(answers.get(path, missing)).encode()
+        self.send_response(200 if path in answers else 404)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+OWNED = {"meta.helm.sh/release-name": "medic", "meta.helm.sh/release-namespace": "ops"}
+DELETES = "would make helm delete the definitions"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "upgrade", "refused"),
+    [
+        (OWNED, True, True),
+        (OWNED | {KEEP: "other"}, True, True),
+        (OWNED | {KEEP: "keep"}, True, False),
+        (OWNED | {"meta.helm.sh/release-name": "another"}, True, False),
+        (OWNED | {"meta.helm.sh/release-namespace": "another"}, True, False),
+        ({}, True, False),
+        (None, True, False),
+        (OWNED, False, False),
+    ],
+)
+def test_definitions_that_helm_would_delete_stay_in_the_release(helm, monkeypatch, annotations, upgrade, refused):
+    """Helm deletes what leaves the release, unless the object itself is annotated."""
+    names = ("kafkaclusters.kafkamedic.dev", "remediations.kafkamedic.dev")
+    monkeypatch.setattr(ApiServer, "found", {} if annotations is None else dict.fromkeys(names, annotations))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), ApiServer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        where = ("--dry-run=server", "--kube-apiserver", f"http://127.0.0.1:{server.server_port}", "-n", "ops")
+        how = ("--is-upgrade",) if upgrade else ()
+        done = helm("template", "medic", str(CHART), *where, *how, "--set", "crds.enabled=false", check=False)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert (DELETES in done.stderr) is refused, done.stderr
+    if refused:
+        assert f"{DELETES} {' '.join(names)}, and with them every KafkaCluster and Remediation" in done.stderr
+        assert "upgrade with crds.enabled=true and crds.keep=true first" in done.stderr
+    else:
+        assert "lookup" not in done.stderr
 
 
 def test_network_policies_for_each_pod(rendered) -> None:

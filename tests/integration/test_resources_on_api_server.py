@@ -325,6 +325,14 @@ def test_the_chart_can_be_upgraded_types_included(chart: None) -> None:
     assert found["annotations"]["changed"] == "here"
     assert found["annotations"]["helm.sh/resource-policy"] == "keep"
     assert found["labels"]["app.kubernetes.io/version"] != "0"
+    helm(*own, *changed, "--set", "crds.keep=false")
+    found = json.loads(kubectl("get", "crd", CRDS[0], "-o", "json").stdout)["metadata"]
+    assert "helm.sh/resource-policy" not in found["annotations"]
+    away = helm(*own, "--set", "crds.enabled=false", check=False)
+    assert away.returncode != 0
+    assert "would make helm delete the definitions" in away.stderr
+    assert json.loads(kubectl("get", "crd", CRDS[0], "-o", "json").stdout)["metadata"]["uid"] == found["uid"]
+    helm(*own, *changed)
     helm(*own, "--set", "crds.enabled=false")
     kubectl("get", "crd", *CRDS)  # they stay, though they are part of the release no more
 

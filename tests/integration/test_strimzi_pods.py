@@ -4,7 +4,7 @@ KafkaCluster with `spec.strimzi` stands for."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -364,12 +364,45 @@ def test_nothing_else_of_a_kafkatopic_can_be_changed(api: KubernetesApi, pod: st
     ):
         with pytest.raises(ApiFailure, match="may change only these fields of a KafkaTopic"):
             api.merge(path, change)
-    for change in ({"spec": {"replicas": 2}}, {"spec": {"config": {MIN_ISR: "0"}}}):
-        with pytest.raises(ApiFailure, match=r"may not lower spec\.replicas"):
-            api.merge(path, change)
+    with pytest.raises(ApiFailure, match=r"may not lower spec\.replicas"):
+        api.merge(path, {"spec": {"replicas": 2}})
     with pytest.raises(ApiFailure, match="cannot delete resource"):
         api._call("DELETE", path)
-    api.merge(path, {"spec": {"replicas": 4, "config": {MIN_ISR: "3"}}})
+    api.merge(path, {"spec": {"replicas": 4, "config": {MIN_ISR: 3}}})
+
+
+@pytest.mark.parametrize(
+    ("present", "wrong", "right"),
+    [
+        (2, (1, 0, -1, "1", "3", 100, 2.5, None, {"a": 1}), 3),
+        ("2", (1, 2, "1", "02", "3", 100), 3),
+        ("3", (2,), 99),
+        (None, (1, 0, "2"), 2),
+        ("none", (1, 2, "2"), None),
+        (" 1", (1, 2), None),
+        (100, (2, 99), None),
+        ({"a": 1}, (2,), None),
+    ],
+)
+def test_a_minimum_is_raised_to_a_small_number_and_never_lowered(
+    api: KubernetesApi, pod: str, present: object, wrong: Sequence[object], right: int | None
+) -> None:
+    """With a stolen token, and as the operator does: it edits only numbers, and only to a larger one."""
+    name = "minimum"
+    kubectl("delete", "kafkatopics.kafka.strimzi.io", name, "-n", NAMESPACE, "--ignore-not-found")
+    owner = kafka_topic(name, config={"retention.ms": 1000} | ({MIN_ISR: present} if present is not None else {}))
+    path = f"/apis/{KAFKA_GROUP}/v1beta2/namespaces/{NAMESPACE}/kafkatopics/{name}"
+    for value in wrong:
+        with pytest.raises(ApiFailure, match="of a KafkaTopic"):
+            api.merge(path, {"spec": {"config": {MIN_ISR: value}}})
+    assert topic_object(name)["spec"]["config"].get(MIN_ISR) == present
+    if right is not None:
+        before = None if present is None else str(present)
+        KafkaTopics(api, NAMESPACE).edit(owner, {MIN_ISR: (before, str(right))})
+        assert topic_object(name)["spec"]["config"][MIN_ISR] == right
+    # A person's own edits are none of this policy's business.
+    lower = json.dumps({"spec": {"config": {MIN_ISR: 1}}})
+    kubectl("patch", "kafkatopics.kafka.strimzi.io", name, "-n", NAMESPACE, "--type=merge", "-p", lower)
 
 
 @pytest.mark.parametrize("value", ["2", "none", " 1", 100, {"a": 1}])

@@ -94,7 +94,7 @@ def test_an_owner_is_paused_given_what_is_so_and_resumed_and_never_acts_against_
     run = approved(world)
     plan = run.status.plan
     assert plan is not None
-    assert f"kubectl patch kafkatopic orders --type merge -p '{PATCH}'" in plan.summary
+    assert f"kubectl patch kafkatopic orders -n ns --type merge -p '{PATCH}'" in plan.summary
     assert [s.name for s in plan.steps][:2] == ["pause-owners", "add-replicas"]
     while raising(world).status.phase != "Succeeded":
         assert raising(world).status.phase in {"AwaitingApproval", "Approved", "Running", "Verifying"}
@@ -138,7 +138,7 @@ def test_without_the_right_people_pause_edit_and_resume_and_the_run_waits_for_ea
         world.step(15)
     waits = next(r for r in world.runs() if r.name == second.name)
     assert waits.status.phase == "Approved", "it has not begun, and holds up nobody"
-    assert "kubectl annotate kafkatopic orders strimzi.io/pause-reconciliation=true" in waits.status.message
+    assert "kubectl annotate kafkatopic orders -n ns strimzi.io/pause-reconciliation=true" in waits.status.message
     assert world.kafka.reassignments() == {}
     for name in ("orders", "payments"):
         as_person(world, name)
@@ -366,7 +366,7 @@ def test_the_finding_has_the_edit_and_who_keeps_the_object():
     assert found is not None
     assert (found["state"], found["affected"]) == ("Firing", ["orders"])
     patch = '{"spec":{"replicas":3,"config":{"min.insync.replicas":2}}}'
-    assert f"kubectl patch kafkatopic my-orders --type merge -p '{patch}'" in found["evidence"]
+    assert f"kubectl patch kafkatopic my-orders -n ns --type merge -p '{patch}'" in found["evidence"]
     assert "edit them in Git: Argo CD applies them from there" in found["evidence"]
 
 

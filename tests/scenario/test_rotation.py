@@ -137,19 +137,20 @@ def mutual():
     secret(world, "ca", **{"ca.crt": "CA"})
     secret(world, "cert", **{"user.crt": OLD, "user.key": "hunter2-old"})
     world.operator()
-    world.shown, world.taken = [], {OLD}
+    world.shown, world.taken, world.away = [], {OLD}, False
 
     def connect(wanted):
         world.shown.append(wanted.tls.certificate)
         return world.kafka
 
-    def refused(wanted, brokers):
-        assert brokers, "every broker that is known is asked"
-        if wanted.tls.certificate in world.taken:
-            return None
-        return ReadFailed(FailureKind.CLIENT_CERTIFICATE, "kafka-1:9093: the server refused ours (unknown ca)")
+    def outcomes(wanted, brokers):
+        assert len(brokers) == 3, "every broker that is known is asked"
+        if world.away:
+            return [ReadFailed(FailureKind.UNREACHABLE, "kafka-1:9093: timed out") for _ in brokers]
+        refused = ReadFailed(FailureKind.CLIENT_CERTIFICATE, "kafka-1:9093: the server refused ours (unknown ca)")
+        return [None if wanted.tls.certificate in world.taken else refused for _ in brokers]
 
-    world.reconciler.clients.kafka, world.reconciler.clients.refused = connect, refused
+    world.reconciler.clients.kafka, world.reconciler.clients.ask_by_certificate = connect, outcomes
     assert reachable(world)[0] == "True"
     secret(world, "cert", **{"user.crt": NEW, "user.key": "hunter2-new"})
     return world
@@ -161,8 +162,8 @@ def test_until_every_broker_takes_a_new_client_certificate_the_one_before_is_sho
     assert mutual.shown == [OLD]
     told = [message for reason, message in mutual.api.events if reason == "CertificateNotTrustedYet"]
     assert told == [
-        "kafka-1:9093: the server refused ours (unknown ca); the operator uses the previous certificate "
-        "until every broker accepts the new one"
+        "kafka-1:9093: the server refused ours (unknown ca); the operator uses the previous client "
+        "certificate until brokers accept the new one"
     ]
     secret(mutual, "ca", **{"ca.crt": "NEW CA"})
     assert reachable(mutual)[0] == "True"
@@ -177,3 +178,13 @@ def test_a_new_client_certificate_is_shown_where_the_one_before_is_not_taken_eit
     mutual.taken = set()
     assert reachable(mutual)[0] == "True"
     assert mutual.shown == [OLD, NEW]
+
+
+def test_a_new_client_certificate_is_not_shown_because_brokers_are_down_when_it_comes(mutual):
+    """They refuse it when they are back. The former one still lets the operator in."""
+    mutual.away = True
+    for _ in range(3):
+        mutual.step()
+    mutual.away = False
+    assert reachable(mutual)[0] == "True"
+    assert mutual.shown == [OLD]

@@ -98,6 +98,9 @@ class Owned(Evictions):
         for name, value in wanted.items():
             if name not in planned or planned[name]["after"] != value:
                 self.blame(f"{name} {value} of KafkaTopic {owned['name']} is not in the plan")
+            present = said(self.owners()[owned["name"]], name)
+            if value != present and int(value) <= int(present or 1):
+                self.blame(f"lowers {name} of KafkaTopic {owned['name']} from {present} to {value}")
             if not self._is_so(owned["topic"], planned[name]) and not self._theirs(owned["topic"]):
                 self.blame(f"KafkaTopic {owned['name']} is to say {name} {value}, which is not so")
 

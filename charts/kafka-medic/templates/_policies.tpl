@@ -205,6 +205,10 @@ rights:
     - name: oldTopic
       expression: "request.resource.resource == 'kafkatopics' ? oldObject.?spec.orValue({}) : {}"
     # as it is, a number or not: who owns the object may write anything, and the pause has to come off all the same
+    - name: sameLeast
+      expression: >-
+        variables.topic.?config[?'min.insync.replicas'] == variables.oldTopic.?config[?'min.insync.replicas']
+    # absent counts as 1, Kafka's own default
     - name: least
       expression: variables.topic.?config[?'min.insync.replicas'].orValue(dyn(1))
     - name: oldLeast
@@ -281,10 +285,14 @@ rights:
     - expression: >-
         request.resource.resource != 'kafkatopics'
         || int(variables.topic.?replicas.orValue(0)) >= int(variables.oldTopic.?replicas.orValue(0))
-        && (variables.least == variables.oldLeast
-        || type(variables.least) == int && variables.least >= 1 && variables.least <= 99
-        || type(variables.least) == string && variables.least.matches('^[1-9][0-9]?$'))
-      message: the operator may not lower spec.replicas of a KafkaTopic, nor set min.insync.replicas to anything but a small number
+        && (variables.sameLeast
+        || type(variables.least) == int && variables.least <= 99
+        && (type(variables.oldLeast) == int && variables.least > variables.oldLeast
+        || type(variables.oldLeast) == string && variables.oldLeast.matches('^[0-9]{1,9}$')
+        && variables.least > int(variables.oldLeast)))
+      message: >-
+        the operator may not lower spec.replicas or min.insync.replicas of a KafkaTopic, nor set min.insync.replicas to
+        anything but a larger number of at most 99
       reason: Forbidden
 # Who may request which playbook, with which parameters: the verb use on playbooks, and on playbooks/PARAMETER.
 uses:

@@ -25,7 +25,7 @@ examples:
   kafka-medic SUBCOMMAND --help
 
 As a kubectl plugin the same command is `kubectl kafka-medic`, which takes the commands of `remediation` directly:
-`kubectl kafka-medic approve RUN`.
+`kubectl kafka-medic approve RUN -n kafka`.
 """
 
 

@@ -25,6 +25,8 @@ _ENDS = ("-----BEGIN", "PRIVATE KEY-----")
 _EXPIRED = {10}
 _OTHER_HOST = {62, 64}
 _UNTRUSTED = {2, 7, 18, 19, 20, 21}
+_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+"""A request that any listener answers before anybody is authenticated by SASL (KIP-35)."""
 _NODES = 64
 """So many are asked at most whether they take a certificate."""
 _ADDRESSES = 6
@@ -145,18 +147,41 @@ def handshake_failure(context: ssl.SSLContext, host: str, port: int, seconds: fl
     return None
 
 
-def client_certificate_refused(connection: Connection, nodes: Sequence[tuple[str, int]]) -> ReadFailed | None:
-    """What the first of the nodes says that does not let the connection in by its certificate. Takes the connection's
-    timeout for each eight nodes at most."""
+def certificate_outcomes(connection: Connection, nodes: Sequence[tuple[str, int]]) -> Sequence[ReadFailed | None]:
+    """Of each of the nodes, why it does not answer a request over the connection's certificate; None: it does. Takes
+    the connection's timeout for each eight nodes at most."""
+    asked, seconds = nodes[:_NODES], min(2.0, connection.timeout_seconds)
     try:
         context = client_context(connection.tls)
     except ReadFailed as problem:
-        return problem
-    asked = [place for place in nodes if _permitted(connection, *place)][:_NODES]
-    seconds = min(2.0, connection.timeout_seconds)
+        return [problem] * len(asked)
+
+    def outcome(place: tuple[str, int]) -> ReadFailed | None:
+        if not _permitted(connection, *place):
+            return ReadFailed(FailureKind.DESTINATION, f"{place[0]}:{place[1]}: not a permitted destination")
+        return _outcome(context, place[0], place[1], seconds)
+
     with ThreadPoolExecutor(8, "handshakes") as pool:
-        found = pool.map(lambda place: handshake_failure(context, place[0], place[1], seconds), asked)
-        return next((problem for problem in found if problem is not None), None)
+        return list(pool.map(outcome, asked))
+
+
+def _outcome(context: ssl.SSLContext, host: str, port: int, seconds: float) -> ReadFailed | None:
+    """A handshake alone proves nothing: with TLS 1.3 a server judges the client's certificate after it."""
+    where = f"{host}:{port}"
+    try:
+        link = socket.create_connection((host, port), timeout=seconds)
+    except OSError as problem:
+        return ReadFailed(FailureKind.UNREACHABLE, f"{where}: {problem}")
+    try:
+        with link, context.wrap_socket(link, server_hostname=host) as secured:
+            secured.sendall(_API_VERSIONS)
+            if secured.recv(1):
+                return None
+    except ssl.SSLError as problem:
+        return why(problem, host, port) or ReadFailed(FailureKind.TLS, f"{where}: the handshake was broken off")
+    except OSError as problem:
+        return ReadFailed(FailureKind.TLS, f"{where}: {problem}")
+    return ReadFailed(FailureKind.TLS, f"{where}: the server closed the connection")
 
 
 def why(problem: ssl.SSLError, host: str, port: int) -> ReadFailed | None:
@@ -190,12 +215,10 @@ def why(problem: ssl.SSLError, host: str, port: int) -> ReadFailed | None:
 
 
 def _clear_text(host: str, port: int, seconds: float) -> ReadFailed | None:
-    """Whether a port that does not do TLS answers a request in the clear: ApiVersions, which any listener answers
-    before anybody is authenticated (KIP-35)."""
-    request = struct.pack(">hhih", 18, 0, 1, -1)
+    """Whether a port that does not do TLS answers a request in the clear."""
     try:
         with socket.create_connection((host, port), timeout=seconds) as link:
-            link.sendall(struct.pack(">i", len(request)) + request)
+            link.sendall(_API_VERSIONS)
             answer = link.recv(8, socket.MSG_WAITALL)
     except OSError:
         return None

@@ -68,6 +68,7 @@ def to_document(snapshot: Snapshot) -> dict[str, Any]:
             "id": snapshot.cluster.id,
             "mode": snapshot.cluster.mode.value if snapshot.cluster.mode else None,
             "version": snapshot.cluster.version,
+            "namespace": snapshot.cluster.namespace,
         },
         "takenAt": timestamp(snapshot.taken_at),
         "sources": [
@@ -96,6 +97,8 @@ def to_document(snapshot: Snapshot) -> dict[str, Any]:
         "configs": None if snapshot.configs is None else snapshot.configs.to_pylist(),
         "rollouts": None if snapshot.rollouts is None else [rollout_out(r) for r in snapshot.rollouts],
         "owners": None if snapshot.owners is None else [owner_out(owner) for owner in snapshot.owners],
+        "unplacedPods": [pod_out(pod) for pod in snapshot.unplaced],
+        "unplacedControllerPods": [pod_out(pod) for pod in snapshot.unplaced_controllers],
         "canary": None if snapshot.canary is None else snapshot.canary.to_pylist(),
         "unread": [{**element._asdict(), "error": why} for element, why in snapshot.unread.items()],
     }
@@ -119,6 +122,7 @@ def from_document(document: Any) -> Snapshot:
             id=optional(cluster, "id", "cluster", str),
             mode=Mode(mode) if mode else None,
             version=optional(cluster, "version", "cluster", str),
+            namespace=optional(cluster, "namespace", "cluster", str),
         ),
         taken_at=moment(required(root, "takenAt", ""), "takenAt"),
         sources=list_of(root.get("sources") or [], "sources", _source_in),
@@ -132,6 +136,8 @@ def from_document(document: Any) -> Snapshot:
         rollouts=_maybe_list(root, "rollouts", rollout_in),
         owners=_maybe_list(root, "owners", owner_in),
         canary=_table(root, "canary", CANARY_SCHEMA, ("topic", "partition")),
+        unplaced=list_of(root.get("unplacedPods") or [], "unplacedPods", pod_in),
+        unplaced_controllers=list_of(root.get("unplacedControllerPods") or [], "unplacedControllerPods", pod_in),
         unread=dict(list_of(root.get("unread") or [], "unread", _unread_in)),
     )
     _check_partitions(root.get("partitions") or ())

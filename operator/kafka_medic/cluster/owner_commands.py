@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from kafka_medic.cluster.snapshot import ClusterInfo
+
 REPLICAS = "replicas"
 """The name of the number of replicas among edits; every other name is a setting's."""
 SETTINGS = {"KafkaTopic.platform.confluent.io": "configs"}
@@ -28,19 +30,19 @@ def patch_of(kind: str, edits: Mapping[str, str]) -> dict[str, object]:
     return {"spec": spec}
 
 
-def pause_command(kind: str, name: str) -> str:
+def pause_command(cluster: ClusterInfo, kind: str, name: str) -> str:
     key, value = PAUSE.get(kind, STRIMZI_PAUSE)
-    return f"kubectl annotate {kind.lower()} {name} {key}={value}"
+    return f"kubectl annotate {kind.lower()} {name} -n {cluster.in_commands} {key}={value}"
 
 
-def edit_command(kind: str, name: str, edits: Mapping[str, str]) -> str:
+def edit_command(cluster: ClusterInfo, kind: str, name: str, edits: Mapping[str, str]) -> str:
     patch = json.dumps(patch_of(kind, edits), separators=(",", ":"))
-    return f"kubectl patch {kind.lower()} {name} --type merge -p '{patch}'"
+    return f"kubectl patch {kind.lower()} {name} -n {cluster.in_commands} --type merge -p '{patch}'"
 
 
-def resume_command(kind: str, name: str) -> str:
+def resume_command(cluster: ClusterInfo, kind: str, name: str) -> str:
     key, _ = PAUSE.get(kind, STRIMZI_PAUSE)
-    return f"kubectl annotate {kind.lower()} {name} {key}-"
+    return f"kubectl annotate {kind.lower()} {name} -n {cluster.in_commands} {key}-"
 
 
 def _plain(value: str) -> int | str:

@@ -346,12 +346,19 @@ class TopicOwner:
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """Which cluster this is."""
+    """Which cluster this is. namespace: of its Pods and of the objects that describe its topics; None outside
+    Kubernetes."""
 
     name: str
     id: str | None = None
     mode: Mode | None = None
     version: str | None = None
+    namespace: str | None = None
+
+    @property
+    def in_commands(self) -> str:
+        """The namespace that a command on its objects names. If it is not known, a word that no API server takes."""
+        return self.namespace or "NAMESPACE"
 
 
 _OF_A_ROW = tuple(name for name in PARTITIONS_SCHEMA.names if name != "topicId")
@@ -418,6 +425,10 @@ class Snapshot:
     canary: pa.Table | None = None
     owners: tuple[TopicOwner, ...] | None = None
     """Objects of others that describe topics. None too where nobody was asked: see `acting_owners`."""
+    unplaced: tuple[Pod, ...] = ()
+    """Pods of brokers that have not yet answered which broker they run, so each may run any."""
+    unplaced_controllers: tuple[Pod, ...] = ()
+    """The same of the Pods that are selected as controllers. Their listener often never lets the operator in."""
     unread: Mapping[Element, str] = field(default_factory=dict)
     """What a known source could not report, and why: see `elements`."""
     worked_out: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -443,6 +454,17 @@ class Snapshot:
         if broker is not None:
             return broker.pod
         return next((v.pod for v in self.controllers_apart() if v.id == node), None)
+
+    def every_pod(self) -> Iterator[Pod]:
+        """Of the brokers, of the controllers that are none, and those that have not answered which of them they run."""
+        yield from (b.pod for b in self.brokers or () if b.pod is not None)
+        yield from (v.pod for v in self.controllers_apart() if v.pod is not None)
+        yield from (*self.unplaced, *self.unplaced_controllers)
+
+    def without_pod(self, node: int) -> bool:
+        """Whether no Pod runs the broker, or the controller that is none; False, too, while that is not known."""
+        source = self.source("kubernetes")
+        return (source is None or source.known) and not self.unplaced and self.pod_of(node) is None
 
     def rows(self, wanted: set[TopicPartition] | None = None) -> Iterator[PartitionRow]:
         """Partitions as rows: all of them, or only `wanted`. Nothing when partitions are not known."""

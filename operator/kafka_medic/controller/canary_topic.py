@@ -96,6 +96,8 @@ def hindrances(snapshot: Snapshot, topic: str) -> tuple[str, ...]:
     removed = _removed(snapshot, topic)
     brokers = [b for b in snapshot.brokers if b.id not in removed]
     found = [*unknown, *_broker_hindrances(brokers)]
+    if silent := [b.id for b in brokers if snapshot.unplaced and b.pod is None]:
+        found.append(f"not yet known in which Pods: brokers {', '.join(map(str, silent))}")
     found += [f"{r.kind} {r.name} is being rolled out" for r in snapshot.rollouts or ()]
     live = {b.id for b in brokers if b.live}
     if any(v.members is None or set(v.members) != live for v in snapshot.views or () if v.broker in live):
@@ -221,7 +223,8 @@ def _removed(snapshot: Snapshot, topic: str) -> set[int]:
     kubernetes = snapshot.source("kubernetes")
     if kubernetes is None or not kubernetes.known or snapshot.partitions is None:
         return set()
-    gone = {b.id for b in snapshot.brokers or () if b.registered is False and b.reachable is not True and b.pod is None}
+    brokers = [b for b in snapshot.brokers or () if b.registered is False and b.reachable is not True]
+    gone = {b.id for b in brokers if snapshot.without_pod(b.id)}
     if not gone:
         return set()
     others = [r for r in snapshot.rows() if r.topic != topic]

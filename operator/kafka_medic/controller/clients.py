@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 
 from kafka_medic.clients.destinations import Destinations
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka
-from kafka_medic.clients.tls import client_certificate_refused
+from kafka_medic.clients.tls import certificate_outcomes
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.controller.canary import ConnectCanary
 from kafka_medic.controller.compute_budget import COMPUTE_SECONDS
 from kafka_medic.controller.events import Recorder
-from kafka_medic.controller.former_certificate import Refused
+from kafka_medic.controller.former_certificate import Ask
 from kafka_medic.controller.history import History
 from kafka_medic.controller.lease import Starts
 from kafka_medic.controller.metrics import Metrics
@@ -38,7 +38,7 @@ class Clients:
     zookeeper: Callable[[EnsembleConnection], ZooKeeper]
     canary: ConnectCanary
     metrics: Callable[[int, float, Destinations | None], MetricsReads] = exporters
-    refused: Refused = client_certificate_refused
+    ask_by_certificate: Ask = certificate_outcomes
     destinations: Callable[[str], Destinations | None] = lambda _: None
     """Where the operator may connect to for a namespace."""
     now: Callable[[], datetime] = utc_now

@@ -13,6 +13,7 @@ import importlib.metadata
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -74,7 +75,9 @@ def metrics(url: str) -> str | None:
         with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310  # nosec B310 - the chart's own Service
             page = answer.read().decode()
     except (OSError, urllib.error.URLError) as problem:
-        return f"{url} does not answer ({problem}); see `kubectl get pods` and networkPolicy in the values"
+        host = (urllib.parse.urlsplit(url).hostname or "").split(".")
+        pods = f"`kubectl get pods -n {host[1] if host[2:3] == ['svc'] else 'NAMESPACE'}`"
+        return f"{url} does not answer ({problem}); see {pods} and networkPolicy in the values"
     version = importlib.metadata.version("kafka-medic")
     told = next((line for line in page.splitlines() if line.startswith("kafka_medic_build_info")), None)
     if told is None:

@@ -9,11 +9,11 @@ from functools import partial
 import pyarrow as pa
 
 from kafka_medic.clients.destinations import Destinations
-from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.own_rights import OwnRights
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka
 from kafka_medic.clients.zookeeper import ZooKeeper
-from kafka_medic.cluster.snapshot import Rollout, Snapshot, TopicOwner
+from kafka_medic.cluster.snapshot import ClusterInfo, Rollout, Snapshot, TopicOwner
 from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.former_certificate import FormerCertificate
 from kafka_medic.controller.kept_state import KeptState
@@ -61,7 +61,7 @@ class Observer:
         try:
             ensemble = self._connect_kafka(cluster)
         except ReadFailed as problem:
-            return unread_cluster(cluster.name, str(problem), self.clients.now())
+            return unread_cluster(ClusterInfo(cluster.name, namespace=self.namespace), str(problem), self.clients.now())
         self._connect_zookeeper(ensemble)
         readers = self._readers(cluster, has_ensemble=ensemble is not None)
         kept = self.kept_state
@@ -98,12 +98,11 @@ class Observer:
     def _with_certificate(self, cluster: KafkaCluster, wanted: Connection) -> Connection:
         before = self._former.problem
         now = self._connected[0] if self._connected is not None else None
-        chosen = self._former.choose(wanted, now, self._brokers, self.clients.refused)
+        chosen = self._former.choose(wanted, now, self._brokers, self.clients.ask_by_certificate)
         if before is None and (problem := self._former.problem) is not None:
-            message = (
-                f"{problem.message}; the operator uses the previous certificate until every broker accepts the new one"
-            )
-            self.clients.record(cluster, ("Normal", "CertificateNotTrustedYet", message))
+            meanwhile = "the operator uses the previous client certificate until brokers accept the new one"
+            kind = "Warning" if problem.kind is FailureKind.CREDENTIALS else "Normal"
+            self.clients.record(cluster, (kind, "CertificateNotTrustedYet", f"{problem.message}; {meanwhile}"))
         return chosen
 
     def _connect_zookeeper(self, ensemble: EnsembleConnection | None) -> None:
@@ -133,8 +132,10 @@ class Observer:
             metrics=self._metrics_of(cluster, self._connected[0].timeout_seconds),
             canary=self.canary(cluster),
             owners=self._owners(brokers),
-            unidentified=lambda: [pod for each in (pods, apart) if each for pod in each.unidentified()],
+            unidentified=pods.unidentified if pods else tuple,
+            unidentified_controllers=apart.unidentified if apart else tuple,
             groups=cluster.spec.probes.consumer_groups.wanted(),
+            namespace=self.namespace,
         )
 
     def _owners(self, brokers: Brokers | None) -> Callable[[], Sequence[TopicOwner]] | None:

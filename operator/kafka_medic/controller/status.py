@@ -176,7 +176,7 @@ def cluster_status(
         findings=tuple(_finding(f, treated_by.get(f.id)) for f in held(findings)),
         findings_total=len(findings),
         brokers=BrokerCounts(
-            expected=sum(b.pod is not None for b in brokers) or None,
+            expected=sum(b.pod is not None for b in brokers) + len(snapshot.unplaced) or None,
             registered=_count([b.registered for b in brokers]),
             reachable=_count([b.reachable for b in brokers]),
         )

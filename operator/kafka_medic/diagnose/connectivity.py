@@ -66,5 +66,6 @@ def _pods(scene: Scene) -> str:
     known = [b for b in scene.brokers if b.pod is not None and b.pod.ready is not None]
     if not known:
         return "the state of the Pods is not known, so the operator may be cut off"
-    bad = [broker_name(b.id) for b in scene.brokers if b.pod is None or b.pod.ready is not True]
+    podless = [b.id for b in scene.brokers if scene.snapshot.without_pod(b.id)]
+    bad = [broker_name(b.id) for b in scene.brokers if b.id in podless or (b.pod and b.pod.ready is not True)]
     return f"without a Ready Pod, {scene.read_from('kubernetes')}: {some(bad)}"

@@ -69,7 +69,7 @@ def without_leader(p: Partitions, snapshot: Snapshot) -> Mask:
     if snapshot.brokers is None:
         return p.leader.known & (p.leader.values < 0)
     source = snapshot.source("kubernetes")
-    pods_known = source is not None and source.known
+    pods_known = source is not None and source.known and not snapshot.unplaced
     dead = [
         int(b)
         for b in np.unique(p.leader.values[p.leader.known])

@@ -35,7 +35,10 @@ def detect(scene: Scene) -> Iterator[Finding]:
         ),
         affected=tuple(sorted(differing)),
         evidence=(
-            *(edit_command(owner.kind, owner.name, edit) for owner, edit in list(differing.values())[:SHOWN]),
+            *(
+                edit_command(scene.snapshot.cluster, owner.kind, owner.name, edit)
+                for owner, edit in list(differing.values())[:SHOWN]
+            ),
             *((f"edit them in Git: {some(kept)} applies them from there",) if kept else ()),
             "a plan that raises such a topic first pauses its KafkaTopic; this edit is one of its steps",
             scene.read_from("topic-owners"),

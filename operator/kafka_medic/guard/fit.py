@@ -54,9 +54,8 @@ def unfit(snapshot: Snapshot, broker_id: int) -> Iterator[Reason]:
         return
     yield from _up(broker)
     yield from own_view(snapshot, broker_id, FIT_TO_RECEIVE, "so the broker would not serve what it receives")
-    listed = snapshot.source("kubernetes")
     # Where the Pods were listed and none runs this broker, there is none that could go.
-    if broker.pod is not None or (listed is not None and not listed.known):
+    if not snapshot.without_pod(broker_id):
         yield from _pod(broker_id, broker.pod)
 
 

@@ -65,7 +65,7 @@ def _unanswered(snapshot: Snapshot, pod: Pod, broker: int) -> str:
     return (
         f"Pod {pod.name} is broker {broker} by its name or label alone: no broker {broker} has answered at "
         f"its own address {pod.ip or '(not known)'}{why}. Open that address, or restart it by hand: kubectl delete "
-        f"pod {pod.name}"
+        f"pod {pod.name} -n {snapshot.cluster.in_commands}"
     )
 
 

@@ -270,11 +270,10 @@ def nothing_rolls_out(snapshot: Snapshot, asked_for: frozenset[str] = frozenset(
             return (Reason(guard, Verdict.ALLOW, message),)
         return (Reason(guard, Verdict.UNKNOWN, "whether a rollout of the brokers is in progress is not known"),)
     reasons = [f"{r.kind} {r.name} is being rolled out: {r.reason}" for r in snapshot.rollouts]
-    pods = (*(b.pod for b in snapshot.brokers or ()), *(v.pod for v in snapshot.controllers_apart()))
     reasons += [
         f"Pod {pod.name} has the annotation {STRIMZI_ROLL}, so Strimzi will restart it; wait, or remove the annotation"
-        for pod in pods
-        if pod is not None and pod.restart_asked and pod.uid not in asked_for
+        for pod in snapshot.every_pod()
+        if pod.restart_asked and pod.uid not in asked_for
     ]
     if not reasons:
         return (Reason(guard, Verdict.ALLOW, "no rollout of the brokers is in progress"),)

@@ -8,7 +8,7 @@ call `MetaPropertiesEnsemble.verify`. So a broker that hangs later is still know
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kafka_medic.clients.failures import ReadFailed
@@ -107,11 +107,13 @@ def identify(
     return "; ".join(left[:NAMED]) + more if left else None
 
 
-def placed(found: Snapshot, known: PodIdentities, unclaimed: Iterable[Pod]) -> Snapshot:
-    """The same, with the Pods that had no claim at the nodes that they have answered as."""
-    at = {known.answered[pod.uid]: pod for pod in unclaimed if pod.uid is not None and pod.uid in known.answered}
-    if not at:
-        return found
+def placed(
+    found: Snapshot, known: PodIdentities, unclaimed: Collection[Pod], controllers: Collection[Pod] = ()
+) -> Snapshot:
+    """The same, with the Pods that had no claim at the nodes that they have answered as, and with those that are not
+    placed anywhere. `controllers`: of the Pods without a claim, those that are selected as controllers."""
+    every = (*unclaimed, *controllers)
+    at = {known.answered[pod.uid]: pod for pod in every if pod.uid is not None and pod.uid in known.answered}
     brokers, quorum = found.brokers, found.quorum
     if brokers is not None:
         brokers = tuple(replace(b, pod=b.pod or at.get(b.id)) for b in brokers)
@@ -119,7 +121,10 @@ def placed(found: Snapshot, known: PodIdentities, unclaimed: Iterable[Pod]) -> S
         apart = {v.id for v in replace(found, brokers=brokers).controllers_apart()}
         voters = (replace(v, pod=v.pod or at.get(v.id)) if v.id in apart else v for v in quorum.voters)
         quorum = replace(quorum, voters=tuple(voters))
-    return replace(found, brokers=brokers, quorum=quorum)
+    found = replace(found, brokers=brokers, quorum=quorum)
+    there = {pod.uid for pod in found.every_pod()}
+    left, left_apart = (tuple(p for p in pods if p.uid not in there) for pods in (unclaimed, controllers))
+    return replace(found, unplaced=left, unplaced_controllers=left_apart)
 
 
 def identified(found: Snapshot, known: PodIdentities) -> Snapshot:

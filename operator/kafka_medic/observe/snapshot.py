@@ -81,9 +81,10 @@ class ClusterReaders:
     """The places one cluster is read from. Without `zookeeper` the cluster is KRaft; without `pods` and `rollouts`
     there is no Kubernetes (the command line on a laptop), which is not the same as Kubernetes not answering; without
     `controllers` no Pods of KRaft controllers that are no brokers are known, without `metrics` no exporter has been
-    named, without `canary` there is none, without `owners` no objects of others describe topics. `unidentified`: of the
-    Pods that `pods` and `controllers` listed last, those whose id only their own answer can tell. `groups`: which
-    consumer groups are read, by name."""
+    named, without `canary` there is none, without `owners` no objects of others describe topics.
+    `unidentified` and `unidentified_controllers`: of the Pods that `pods` and `controllers` listed last, those whose id
+    only their own answer can tell. `groups`: which consumer groups are read, by name. `namespace`: of the Pods and
+    owners, None outside Kubernetes."""
 
     kafka: KafkaReads
     zookeeper: ZooKeeperReads | None = None
@@ -94,7 +95,13 @@ class ClusterReaders:
     canary: Callable[[], pa.Table] | None = None
     owners: Callable[[], Sequence[TopicOwner]] | None = None
     unidentified: Callable[[], Sequence[Pod]] = tuple
+    unidentified_controllers: Callable[[], Sequence[Pod]] = tuple
     groups: Callable[[str], bool] = every_group
+    namespace: str | None = None
+
+    @property
+    def without_claim(self) -> tuple[Callable[[], Sequence[Pod]], Callable[[], Sequence[Pod]]]:
+        return self.unidentified, self.unidentified_controllers
 
 
 def utc_now() -> datetime:
@@ -128,7 +135,7 @@ def observe_cluster(
         described = seen.begin("kafka", lambda: checks.description(readers.kafka.describe_cluster())).value()
         # Waited for at the end, so that pages of many megabytes cost the look no time of their own.
         metrics = _metrics(seen, readers.metrics, described, pods, known) if readers.metrics else None
-        found = Snapshot(ClusterInfo(name, mode=mode), taken_at, ())
+        found = Snapshot(ClusterInfo(name, mode=mode, namespace=readers.namespace), taken_at, ())
         if described is None:
             found = _unanswered(seen, found, mode, value_of(zookeeper), value_of(pods), value_of(metrics))
             seen.skip(("pod-identity",) if pods else (), "the cluster did not answer")
@@ -151,7 +158,7 @@ def observe_cluster(
             )
             found = _answered(seen, found, readers, context, pods, metrics)
             value_of(identity)
-        unclaimed = readers.unidentified() if pods is not None else ()
+        unclaimed, controllers = (read() if pods is not None else () for read in readers.without_claim)
         rolling, owned = value_of(rollouts), value_of(owners)
         found = replace(
             found,
@@ -160,7 +167,7 @@ def observe_cluster(
             canary=value_of(canary),
             owners=None if owned is None else tuple(owned),
         )
-    return replace(identified(placed(found, known, unclaimed), known), sources=seen.sources)
+    return replace(identified(placed(found, known, unclaimed, controllers), known), sources=seen.sources)
 
 
 def _identities(
@@ -179,9 +186,12 @@ def _identities(
     def again() -> Mapping[int, Pod]:
         assert readers.pods is not None
         there = {**(readers.controllers() if readers.controllers else {}), **readers.pods()}
-        return {**there, **numbered(readers.unidentified())}
+        return {**there, **unclaimed()}
 
-    every = {**(controllers or {}), **listed, **numbered(readers.unidentified())}
+    def unclaimed() -> Mapping[int, Pod]:
+        return numbered(pod for read in readers.without_claim for pod in read())
+
+    every = {**(controllers or {}), **listed, **unclaimed()}
     return identify(readers.kafka, known, every, again, described, [v.id for v in voters.voters] if voters else ())
 
 
@@ -254,7 +264,7 @@ def _answered(
     contents.keep()
     return replace(
         found,
-        cluster=ClusterInfo(found.cluster.name, described.cluster_id, mode, software_version(version.value(), signs)),
+        cluster=replace(found.cluster, id=described.cluster_id, version=software_version(version.value(), signs)),
         brokers=brokers_of(
             Sighting(
                 described,
@@ -326,11 +336,11 @@ def _hosts(described: ClusterDescription | None, pods: Mapping[int, Pod]) -> dic
     return hosts | {b: pod.ip for b, pod in pods.items() if pod.ip}
 
 
-def unread_cluster(name: str, error: str, now: datetime) -> Snapshot:
+def unread_cluster(cluster: ClusterInfo, error: str, now: datetime) -> Snapshot:
     """The snapshot of a cluster that could not even be asked: a Secret is missing, say."""
     left = [(source, "not tried: the cluster could not be reached") for source in SOURCES_OF_KAFKA]
     sources = (Source(source, now, SourceState.UNKNOWN, why) for source, why in (("kafka", error), *left))
-    return Snapshot(ClusterInfo(name), now, tuple(sources))
+    return Snapshot(cluster, now, tuple(sources))
 
 
 def _unnamed(

@@ -343,16 +343,13 @@ def topics_gone(snapshot: Snapshot, settings: Iterable[SettingKey]) -> frozenset
 def broker_gone(snapshot: Snapshot, broker: int) -> bool:
     """Whether the cluster has this broker no more: known not to be registered, no partition names it, and no Pod is to
     run it: an empty one that is only away has settings to come back to. A snapshot lists whoever is any of that; where
-    no registration is known, or some replicas or the Pods are not, nobody is called gone."""
+    no registration is known, some replicas or the Pods are not, or a Pod has not answered, nobody is called gone."""
     if snapshot.partitions is None or snapshot.partitions["replicas"].null_count:
         return False
     if all(b.registered is None for b in snapshot.brokers or ()):
         return False
-    pods = snapshot.source("kubernetes")
-    if pods is not None and not pods.known:
-        return False
     known = snapshot.broker(broker)
-    if known is not None and (known.registered is not False or known.pod is not None):
+    if (known is not None and known.registered is not False) or not snapshot.without_pod(broker):
         return False
     return broker not in pc.unique(pc.list_flatten(snapshot.partitions["replicas"])).to_pylist()
 

@@ -57,8 +57,7 @@ def _as_it_was(entry: JournalEntry, snapshot: Snapshot) -> bool:
     source = snapshot.source("kubernetes")
     if source is None or not source.known:
         return False
-    pods = (*(b.pod for b in snapshot.brokers or ()), *(v.pod for v in snapshot.controllers_apart()))
-    return any(_stays(pod) for pod in pods if pod is not None and pod.uid == entry.target_uid)
+    return any(_stays(pod) for pod in snapshot.every_pod() if pod.uid == entry.target_uid)
 
 
 def _stays(pod: Pod) -> bool:

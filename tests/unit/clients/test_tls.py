@@ -18,10 +18,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from kafka_medic.clients.destinations import Destinations
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import Connection, TlsMaterial
-from kafka_medic.clients.tls import client_certificate_refused, client_context, explained
+from kafka_medic.clients.tls import certificate_outcomes, client_context, explained
 
 CA = trustme.CA()
 MINE = CA.issue_cert("127.0.0.1")
@@ -130,17 +131,22 @@ def test_each_failure_of_a_handshake_has_its_own_name(server):
 
 
 def test_which_broker_does_not_take_a_client_certificate(server):
-    takes, strange = server(MINE, trusts=CA), server(MINE, trusts=trustme.CA())
+    takes, strange = server(MINE, trusts=CA, reply=b"x"), server(MINE, trusts=trustme.CA(), reply=b"x")
+    silent, gone = server(MINE, trusts=CA), socket.create_server(("127.0.0.1", 0))
+    nodes = [("127.0.0.1", port) for port in (takes, strange, silent, gone.getsockname()[1])]
+    gone.close()
     shown = Connection("127.0.0.1:1", "SSL", tls=TlsMaterial(CA_PEM, CERTIFICATE, KEY), timeout_seconds=3.0)
-    assert client_certificate_refused(shown, [("127.0.0.1", takes)]) is None
-    refused = client_certificate_refused(shown, [("127.0.0.1", takes), ("127.0.0.1", strange)])
-    assert refused is not None
-    assert refused.kind is FailureKind.CLIENT_CERTIFICATE
-    assert f"127.0.0.1:{strange}" in refused.message
+    outcomes = certificate_outcomes(shown, nodes)
+    kinds = [None if outcome is None else outcome.kind for outcome in outcomes]
+    assert kinds == [None, FailureKind.CLIENT_CERTIFICATE, FailureKind.TLS, FailureKind.UNREACHABLE]
+    assert f"127.0.0.1:{strange}" in str(outcomes[1])
     unusable = replace(shown, tls=TlsMaterial(CA_PEM, "no certificate", KEY))
-    told = client_certificate_refused(unusable, [("127.0.0.1", takes)])
+    (told,) = certificate_outcomes(unusable, nodes[:1])
     assert told is not None
     assert told.kind is FailureKind.CREDENTIALS
+    (elsewhere,) = certificate_outcomes(replace(shown, destinations=Destinations("ns")), nodes[:1])
+    assert elsewhere is not None
+    assert elsewhere.kind is FailureKind.DESTINATION
 
 
 def test_where_a_handshake_shows_nothing_the_first_failure_stands(server):

@@ -59,6 +59,15 @@ def test_directories_and_what_was_not_read_survive_and_an_older_document_has_nei
     assert [(b.directories, b.offline_replicas) for b in bare.brokers or ()] == [(None, None)] * 3
 
 
+def test_pods_that_have_not_answered_survive_and_an_older_document_has_none():
+    before = worlds.healthy(unplaced=(worlds.pod(3),), unplaced_controllers=(worlds.pod(10),))
+    document = json.loads(json.dumps(to_document(before)))
+    after = from_document(document)
+    assert (after.unplaced, after.unplaced_controllers) == (before.unplaced, before.unplaced_controllers)
+    bare = from_document(_without(document, "unplacedPods", "unplacedControllerPods"))
+    assert (bare.unplaced, bare.unplaced_controllers) == ((), ())
+
+
 def _without(node, *keys):
     if isinstance(node, dict):
         return {k: _without(v, *keys) for k, v in node.items() if k not in keys}

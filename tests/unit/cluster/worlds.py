@@ -174,7 +174,7 @@ def healthy(
     voters = tuple(Voter(n, 0, 0) for n in IDS)
     snapshot = Snapshot(
         # No release that runs on ZooKeeper is maintained any more, so a healthy one is of a version that is not known.
-        cluster=ClusterInfo("demo", "cluster-id", mode, "4.3.1" if mode is Mode.KRAFT else None),
+        cluster=ClusterInfo("demo", "cluster-id", mode, "4.3.1" if mode is Mode.KRAFT else None, "kafka"),
         taken_at=at,
         sources=sources(mode, at),
         brokers=brokers() if mode is Mode.KRAFT else tuple(replace(b, version=None) for b in brokers()),

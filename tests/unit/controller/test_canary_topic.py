@@ -89,6 +89,15 @@ def test_a_broker_that_left_for_good_is_taken_out():
     assert hindrances(down, TOPIC) != (), "another partition still waits for it: it is down"
     unseen = replace(gone, sources=worlds.sources(kubernetes="refused"))
     assert hindrances(unseen, TOPIC) != (), "whether it has a Pod is not known"
+    silent = replace(gone, unplaced=(worlds.pod(3),))
+    assert hindrances(silent, TOPIC) != (), "its Pod may be the one that has not answered"
+
+
+def test_it_is_not_touched_while_a_broker_may_run_in_a_pod_that_is_about_to_go():
+    unknown = worlds.brokers(b3={"pod": None})
+    told = hindrances(canary(*EVEN, brokers=unknown, unplaced=(worlds.pod(3, cordoned=True),)), TOPIC)
+    assert told == ("not yet known in which Pods: brokers 3",)
+    assert hindrances(canary(*EVEN, unplaced=(worlds.pod(4, ready=False),)), TOPIC) == (), "it runs none of them"
 
 
 @pytest.mark.parametrize(

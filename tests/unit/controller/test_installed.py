@@ -97,6 +97,8 @@ def test_metrics_of_this_version_and_of_another(
         stop()
     assert main([url], Api(EVERY)) == 1  # type: ignore[arg-type]
     assert "does not answer" in capsys.readouterr().err
+    assert main(["metrics=http://medic-metrics.ops.svc.invalid:1/metrics"], Api(EVERY)) == 1  # type: ignore[arg-type]
+    assert "`kubectl get pods -n ops`" in capsys.readouterr().err
 
 
 def test_a_run_that_has_to_take_something_back_keeps_the_operator(capsys: pytest.CaptureFixture[str]) -> None:

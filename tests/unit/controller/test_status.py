@@ -98,6 +98,9 @@ def test_brokers_of_whom_nothing_is_known_are_not_counted_as_none():
     counted = status(worlds.healthy(brokers=unsure)).brokers
     assert counted is not None
     assert (counted.registered, counted.reachable, counted.expected) == (None, None, 3)
+    silent = status(worlds.healthy(brokers=worlds.brokers(b3={"pod": None}), unplaced=(worlds.pod(3),))).brokers
+    assert silent is not None
+    assert silent.expected == 3, "a Pod that has not answered is one all the same"
 
 
 def test_a_condition_keeps_its_time_while_it_stays_as_it_is():

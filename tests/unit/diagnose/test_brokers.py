@@ -117,6 +117,14 @@ def test_a_view_not_told_is_not_a_different_one():
 # Brokers
 
 
+def test_a_broker_is_not_gone_while_a_pod_has_not_answered_which_broker_it_runs():
+    silent = {"reachable": False, "pod": None}
+    quorum = Quorum(1, (Voter(1, 0, 0), Voter(2, 0, 0)))
+    snapshot = worlds.healthy(brokers=worlds.brokers(b3=silent), quorum=quorum)
+    assert "ControllerStuck" in found(snapshot)
+    assert "ControllerStuck" not in found(replace(snapshot, unplaced=(worlds.pod(3),)))
+
+
 def test_a_zombie_answers_but_is_not_registered():
     views = tuple(worlds.view(n, members=(1, 2)) for n in worlds.IDS)
     snapshot = worlds.healthy(brokers=worlds.brokers(b3={"registered": False}), views=views)
@@ -303,6 +311,13 @@ def test_when_kubernetes_does_not_tell_either_it_is_unreachable():
     podless = worlds.brokers(**{f"b{n}": {"reachable": False, "pod": None} for n in worlds.IDS})
     evidence = found(_blind(brokers=podless))["ClusterUnreachable"].evidence[1]
     assert "the operator may be cut off" in evidence
+
+
+def test_a_broker_is_not_without_a_ready_pod_while_a_pod_has_not_answered():
+    unsure = {f"b{n}": {"reachable": False, "pod": None} for n in (2, 3)}
+    brokers = worlds.brokers(b1={"reachable": False, "pod": worlds.pod(1, ready=False)}, **unsure)
+    evidence = found(_blind(brokers=brokers, unplaced=(worlds.pod(2),)))["ClusterUnreachable"].evidence[1]
+    assert evidence.endswith("broker-1")
 
 
 def test_a_snapshot_that_holds_nothing_is_not_a_healthy_cluster():

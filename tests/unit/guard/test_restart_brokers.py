@@ -115,6 +115,12 @@ def test_a_restart_that_somebody_else_asked_strimzi_for_is_waited_for_and_not_on
     assert "NoForeignRollout" not in refusals(world, asked_for=frozenset({own}))
 
 
+@pytest.mark.parametrize("field", ["unplaced", "unplaced_controllers"])
+def test_a_pod_that_has_not_answered_is_restarted_by_strimzi_all_the_same(field):
+    world = worlds.healthy(**{field: (worlds.pod(9, restart_asked=True),)})
+    only(world, "NoForeignRollout", Verdict.WAIT, "Pod kafka-9 has the annotation")
+
+
 def test_rollouts_that_could_not_be_read_are_not_none():
     only(worlds.healthy(rollouts=None), "NoForeignRollout", Verdict.UNKNOWN, "is not known")
     failed = refusals(worlds.healthy(rollouts=None, sources=worlds.sources(rollouts="403")))

@@ -41,7 +41,7 @@ def test_a_pod_that_has_not_answered_is_unknown_by_both_accounts_and_with_a_way_
     only(snapshot, GUARD, Verdict.UNKNOWN, "Pod kafka-2 is broker 2 by its name or label alone")
     only(snapshot, GUARD, Verdict.UNKNOWN, "no broker 2 has answered at its own address 10.0.0.2")
     only(snapshot, GUARD, Verdict.UNKNOWN, "no answer in time")
-    only(snapshot, GUARD, Verdict.UNKNOWN, "kubectl delete pod kafka-2")
+    only(snapshot, GUARD, Verdict.UNKNOWN, "kubectl delete pod kafka-2 -n kafka")
     assert judged(snapshot, 1).verdict is Verdict.ALLOW, "another Pod's silence is no reason"
 
 

@@ -11,9 +11,11 @@ import pytest
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.ports import ClusterDescription, Node, PodAddress
 from kafka_medic.cluster.snapshot import Pod, Snapshot
-from kafka_medic.observe.identities import RARELY, PodIdentities
+from kafka_medic.observe.identities import RARELY, PodIdentities, placed
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
+from kafka_medic.playbook.effects import broker_gone
 from tests.simulation.kafka import SimKafka
+from tests.unit.cluster import worlds
 
 
 def pod(number: int, **changes: Any) -> Pod:
@@ -246,6 +248,28 @@ def test_a_pod_without_a_claim_that_does_not_answer_is_in_no_brokers_place(clust
     assert cluster.ids == [0, 1, 2], "no number that stands for a Pod is asked for"
     cluster.kafka.deaf.discard(1)
     assert {b.id: b.pod is not None for b in cluster.look().brokers or ()} == {0: True, 1: True, 2: True}
+
+
+def test_an_empty_broker_is_not_gone_while_a_pod_has_not_answered(cluster: Cluster) -> None:
+    """A new operator: broker 3 has no replicas, is away for a restart, and its Pod was never asked."""
+    cluster.kafka.housed["10.0.0.3"] = 3
+    cluster.unclaimed, cluster.pods = [pod(n) for n in (0, 1, 2)], {}
+    assert broker_gone(cluster.look(), 3), "no Pod, no registration, no replicas"
+    cluster.unclaimed.append(pod(3, ready=False))
+    seen = cluster.look()
+    assert why(seen).startswith("Pod kafka-3: ")
+    assert not broker_gone(seen, 3)
+    assert [p.name for p in seen.unplaced] == ["kafka-3"]
+    cluster.kafka.reachable = False
+    assert [p.name for p in cluster.look().unplaced] == ["kafka-3"], "also while nobody can be asked"
+
+
+def test_a_pod_that_answered_as_a_broker_that_nobody_lists_yet_is_not_lost() -> None:
+    """It answers before it registers: in this observation it is in no broker's place."""
+    answered, silent = pod(9), pod(10)
+    seen = placed(worlds.healthy(), PodIdentities(answered={"u9": 9}), [answered], [silent])
+    assert (seen.unplaced, seen.unplaced_controllers) == ((answered,), (silent,))
+    assert not broker_gone(seen, 9)
 
 
 def test_controllers_without_a_claim_are_placed_too(cluster: Cluster) -> None:

@@ -98,7 +98,7 @@ def test_an_object_that_is_not_the_one_of_the_plan_is_drift(owner):
 def test_what_a_person_has_to_pause_is_waited_for_and_never_sent(of, owner):
     report = pause(owner, of=of)
     assert report.state is StepState.WAIT
-    assert "kubectl annotate kafkatopic orders strimzi.io/pause-reconciliation=true" in report.message
+    assert "kubectl annotate kafkatopic orders -n kafka strimzi.io/pause-reconciliation=true" in report.message
 
 
 def test_an_object_is_edited_then_resumed_then_waited_for():
@@ -135,9 +135,9 @@ def test_one_that_a_person_had_paused_is_edited_and_stays_paused():
 
 def test_what_a_person_has_to_do_in_the_end_is_told_one_after_the_other():
     of = plan("Person")
-    assert "kubectl patch kafkatopic orders" in given_back(PAUSED, of=of).message
+    assert "kubectl patch kafkatopic orders -n kafka" in given_back(PAUSED, of=of).message
     told = given_back(replace(PAUSED, **EDITED), of=of)
-    assert "kubectl annotate kafkatopic orders strimzi.io/pause-reconciliation-" in told.message
+    assert "kubectl annotate kafkatopic orders -n kafka strimzi.io/pause-reconciliation-" in told.message
 
 
 def test_what_an_object_does_not_say_any_more_is_no_success():
@@ -196,7 +196,7 @@ def test_a_pause_of_a_persons_is_waited_for_beside_one_of_ours_that_is_off():
     owners = both(replace(SAYS, **EDITED), replace(PAUSED, **EDITED, kept_by="Flux"))
     report = return_step.assess("r", mixed, journal(*sent), owners)
     assert report.state is StepState.WAIT
-    assert "kubectl annotate kafkatopic payments strimzi.io/pause-reconciliation-" in report.message
+    assert "kubectl annotate kafkatopic payments -n kafka strimzi.io/pause-reconciliation-" in report.message
 
 
 def test_a_pause_of_ours_that_may_not_be_taken_off_is_waited_for():
@@ -204,7 +204,7 @@ def test_a_pause_of_ours_that_may_not_be_taken_off_is_waited_for():
     sent = (of_two("p/pause"), entry("r/edit"), entry("r/resume", IntentState.INTENDED))
     report = return_step.assess("r", two(), journal(*sent), both(off, held))
     assert (report.state, "r/resume" in report.observed) == (StepState.WAIT, False)
-    assert "kubectl annotate kafkatopic payments strimzi.io/pause-reconciliation-" in report.message
+    assert "kubectl annotate kafkatopic payments -n kafka strimzi.io/pause-reconciliation-" in report.message
 
 
 def test_the_first_try_saves_every_pause_that_a_later_one_may_set():
@@ -239,7 +239,7 @@ def test_a_pause_of_ours_goes_from_the_very_object_though_it_names_another_topic
 def test_a_pause_of_ours_whose_object_is_not_seen_any_more_is_told():
     (*_, last) = pause_step.undo("p", plan(), journal(entry("p/pause")), seen(None))
     assert last.state is StepState.REACHED
-    assert "kubectl annotate kafkatopic orders strimzi.io/pause-reconciliation-" in last.message
+    assert "kubectl annotate kafkatopic orders -n kafka strimzi.io/pause-reconciliation-" in last.message
 
 
 def test_a_pause_that_may_still_come_is_waited_for():
@@ -251,7 +251,7 @@ def test_a_pause_that_may_still_come_is_waited_for():
 def test_a_pause_that_may_not_be_taken_off_any_more_is_told_with_the_command():
     report = undone(replace(PAUSED, hindrance="no right"), entry("p/pause"))
     assert report.state is StepState.UNKNOWN
-    assert "kubectl annotate kafkatopic orders strimzi.io/pause-reconciliation-" in report.message
+    assert "kubectl annotate kafkatopic orders -n kafka strimzi.io/pause-reconciliation-" in report.message
 
 
 @pytest.mark.parametrize(

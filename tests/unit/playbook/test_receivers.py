@@ -126,6 +126,15 @@ def test_a_broker_whose_own_view_is_unknown_or_stale_is_not_fit(view: Any, verdi
     assert words in found[0].message
 
 
+def test_a_broker_that_may_run_in_a_pod_that_has_not_answered_is_not_known_to_be_fit() -> None:
+    podless = worlds.healthy(brokers=worlds.brokers(b2={"pod": None}))
+    assert not list(unfit(podless, 2)), "none of the Pods that were listed runs it"
+    (reason,) = unfit(replace(podless, unplaced=(worlds.pod(2, cordoned=True),)), 2)
+    assert reason.verdict is Verdict.UNKNOWN
+    assert "whether the Pod of broker 2 is about to go is not known" in reason.message
+    assert not list(unfit(replace(podless, unplaced=(worlds.pod(2),)), 1)), "this one runs in a Pod of its own"
+
+
 def test_one_view_alone_makes_nobody_fit() -> None:
     """It agrees with what is decided, since it alone decided it."""
     lonely = worlds.healthy(views=(worlds.view(2),))

@@ -21,12 +21,14 @@ from kafka_medic.cluster.snapshot import (
     TopicPartition,
     Voter,
 )
+from kafka_medic.playbook.effects import CallOffRestarts
 from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.playbook.restart import strimzi_restart
 from kafka_medic.playbook.restart.order import why
 from kafka_medic.playbook.restart.parameters import RestartParameters
 from kafka_medic.playbook.restart.restart_step import Watch, assess, not_back
 from kafka_medic.resources.remediation_plan import BrokerRestart, Plan, PlanStep, Rescue, Rescues, Restarts
-from kafka_medic.resources.remediation_status import IntentState, JournalEntry
+from kafka_medic.resources.remediation_status import IntentState, JournalEntry, SavedValue
 from kafka_medic.resources.vocabulary import ActionName
 from tests.unit.cluster import worlds
 
@@ -38,6 +40,28 @@ PLAN = Plan(
     restarts=tuple(BrokerRestart(broker=n, pod=f"kafka-{n}", pod_uid=f"uid-{n}") for n in (2, 3, 1)),
 )
 AGO = worlds.NOW - timedelta(seconds=20)
+
+
+@pytest.mark.parametrize("field", ["unplaced", "unplaced_controllers"])
+def test_the_annotation_of_a_pod_that_has_not_answered_is_taken_off_too(field: str) -> None:
+    """A new operator does not yet know which broker runs in the Pod that the one before had annotated."""
+    pod = worlds.pod(2, restart_asked=True, deleting=False)
+    entry = JournalEntry(
+        id=f"{STEP}/restart-2",
+        step=STEP,
+        kind="RestartPod",
+        state=IntentState.INTENDED,
+        intended_at=worlds.NOW - timedelta(seconds=600),
+        target=pod.name,
+        target_uid=pod.uid,
+        saved=(SavedValue(name=strimzi_restart.annotation(pod.name)),),
+    )
+    unknown = worlds.healthy(brokers=worlds.brokers(b2={"pod": None}), **{field: (pod,)})
+    report = strimzi_restart.undo(STEP, PLAN, {entry.id: entry}, unknown)
+    assert (report.state, report.intent) == (
+        StepState.ACT,
+        CallOffRestarts(f"{STEP}/call-off", ((pod.name, pod.uid or ""),)),
+    )
 
 
 def looked(snapshot: Snapshot, seen: int = 2, since=AGO, done=(), within: float = 60.0) -> StepReport:
@@ -100,6 +124,11 @@ def test_whatever_it_lacks_begins_the_count_anew_and_is_told(lacking, words):
     late = looked(restarted(**lacking), within=30.0)
     assert late.state is StepState.WAIT, "and it is never touched again"
     assert late.stuck == f"broker 2 is not back 40 s after the start of its restart (limit 30s): {words}"
+
+
+def test_a_successor_that_has_not_answered_is_not_told_as_missing():
+    silent = replace(restarted(pod=None), unplaced=(worlds.pod(2, uid="uid-2b"),))
+    assert looked(silent).message == "broker 2 was restarted: no Pod has answered as it yet (silent: kafka-2)"
 
 
 def canary(snapshot: Snapshot, *rows: tuple[int, int, str | None], error: str | None = None) -> Snapshot:

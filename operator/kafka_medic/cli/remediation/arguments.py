@@ -17,11 +17,11 @@ examples:
   kubectl kafka-medic list -A
   kubectl kafka-medic show RUN -n kafka
   kubectl kafka-medic approve RUN -n kafka --watch
-  kubectl kafka-medic approve RUN --yes --digest sha256:...     # in a script: only this plan
-  kubectl kafka-medic run raise-replication-factor --cluster orders --set throttleBytesPerSecond=20000000
-  kubectl kafka-medic pause orders --reason "until Monday"
-  kubectl kafka-medic history RUN -o json > audit.json
-  kubectl kafka-medic history --broker 2 --cluster orders       # every restart of it, and how long it was down
+  kubectl kafka-medic approve RUN -n kafka --yes --digest sha256:...     # in a script: only this plan
+  kubectl kafka-medic run raise-replication-factor --cluster orders -n kafka --set throttleBytesPerSecond=20000000
+  kubectl kafka-medic pause orders --reason "until Monday" -n kafka
+  kubectl kafka-medic history RUN -n kafka -o json > audit.json
+  kubectl kafka-medic history --broker 2 --cluster orders -n kafka       # every restart of it, and how long it was down
 
 `kafka-medic remediation ...` is the same. Every command acts as you: your kubeconfig, your rights.
 """

@@ -264,7 +264,8 @@ def _decide(
         "decision": decision.value, "approver": me.name,
     }  # fmt: skip
     decided = "approved" if decision is Decision.APPROVE else "rejected"
-    _done(args, answer, f"{decided} by {me.name} (RemediationApproval {name})\n`show {run.name} --watch` follows it.")
+    hint = f"`show {run.name} -n {run.namespace} --watch` follows it."
+    _done(args, answer, f"{decided} by {me.name} (RemediationApproval {name})\n{hint}")
     if not args.watch:
         return exits.OK
     ended = follow(access, run.name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.owner_commands import REPLICAS, edit_command, pause_command
 from kafka_medic.cluster.owners import acting_owners, owners_by_topic
-from kafka_medic.cluster.snapshot import Snapshot, TopicOwner
+from kafka_medic.cluster.snapshot import ClusterInfo, Snapshot, TopicOwner
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.action import PlanRequest
@@ -88,16 +88,16 @@ def with_owners(request: PlanRequest, plan: Plan, division: Division) -> Plan:
     return plan.with_parts(OwnedTopics(owned_topics=owned)).model_copy(update={"steps": steps})
 
 
-def owner_lines(plan: Plan) -> Sequence[str]:
+def owner_lines(plan: Plan, cluster: ClusterInfo) -> Sequence[str]:
     """The exact edits, for the person who approves them."""
     owned = plan.part(OwnedTopics).each()
     lines = []
     for topic in owned[:SHOWN]:
         edits = {edit.name: edit.after for edit in topic.edits}
         who = "the operator" if topic.by is EditedBy.OPERATOR else f"you, since {topic.reason}"
-        pauses = f"{pause_command(topic.kind, topic.name)}; at the end "
+        pauses = f"{pause_command(cluster, topic.kind, topic.name)}; at the end "
         pauses = "it stays paused, as now; " if topic.paused else pauses
-        edit = edit_command(topic.kind, topic.name, edits) if edits else "no edit"
+        edit = edit_command(cluster, topic.kind, topic.name, edits) if edits else "no edit"
         lines.append(f"  {topic.kind} {topic.name}, by {who}: {pauses}{edit}")
     if len(owned) > SHOWN:
         lines.append(f"  and {len(owned) - SHOWN} more in status.plan.ownedTopics")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kafka_medic.cluster.owner_commands import edit_command, pause_command, resume_command
 from kafka_medic.cluster.owners import acting_owners, owner_object
-from kafka_medic.cluster.snapshot import OwnerState, Snapshot, TopicOwner
+from kafka_medic.cluster.snapshot import ClusterInfo, OwnerState, Snapshot, TopicOwner
 from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import EditObjects, PauseObjects, ResumeObjects
 from kafka_medic.playbook.holding import ON_ITS_WAY, SENT_WITHIN
@@ -71,7 +71,8 @@ def _theirs(owned: OwnedTopic) -> str:
 
 def to_pause_by_hand(plan: Plan, snapshot: Snapshot) -> str | None:
     """What a person has to do before the run can begin; None where nothing is left to do."""
-    commands = [_pause_it(o, now) for o, now in objects(plan, snapshot) if now and now.acts and by_hand(o, now)]
+    found, cluster = objects(plan, snapshot), snapshot.cluster
+    commands = [_pause_it(cluster, o, now) for o, now in found if now and now.acts and by_hand(o, now)]
     return f"waits for you to pause the owners of topics: {'; '.join(commands[:5])}" if commands else None
 
 
@@ -91,7 +92,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     to_do = [owned for owned, now in acting if owned in mine and not by_hand(owned, now)]
     seen = (id_,) if entry is not None and not to_do else ()
     if to_do and entry is not None and entry.state is IntentState.DONE:
-        message = taken_off(to_do)
+        message = taken_off(snapshot.cluster, to_do)
         return StepReport(StepState.WAIT, message, stuck=message, progress=progress)
     if to_do:
         return StepReport(
@@ -103,7 +104,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
             saved=dict.fromkeys(saved_name(o) for o, now in there if o in mine and not by_hand(o, now)),
             progress=progress,
         )
-    if commands := [_pause_it(owned, now) for owned, now in acting]:
+    if commands := [_pause_it(snapshot.cluster, owned, now) for owned, now in acting]:
         message = f"waits for you to pause the owners of topics: {'; '.join(commands[:5])}"
         return StepReport(StepState.WAIT, message, observed=seen, progress=progress)
     if unheard := [named(owned) for owned, now in there if now.paused and now.state is not OwnerState.PAUSED]:
@@ -113,9 +114,9 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     return StepReport(StepState.REACHED, message, observed=seen, progress=progress)
 
 
-def taken_off(owned: Sequence[OwnedTopic]) -> str:
+def taken_off(cluster: ClusterInfo, owned: Sequence[OwnedTopic]) -> str:
     """Of a pause that somebody has taken off in the middle."""
-    commands = "; ".join(pause_command(o.kind, o.name) for o in owned[:5])
+    commands = "; ".join(pause_command(cluster, o.kind, o.name) for o in owned[:5])
     return (
         f"another client has resumed {some([named(o) for o in owned], 5)}: pause it again ({commands}), or "
         "reject the run"
@@ -136,7 +137,7 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
     mine = [(o, _very_object(o, snapshot)) for o in plan.part(OwnedTopics).each() if _set_by(paused, o)]
     there = [(o, now) for o, now in mine if now is not None and now.paused]
     yield _edited(f"{step}/{EDIT}", there, journal, snapshot)
-    unseen = [f"{named(o)} is no longer seen" + _if_paused(o) for o, now in mine if now is None]
+    unseen = [f"{named(o)} is no longer seen" + _if_paused(snapshot.cluster, o) for o, now in mine if now is None]
     left = "; ".join(filter(None, (to_people, *unseen[:5])))
     yield _resumed(f"{step}/{RESUME}", there, paused, journal, snapshot, left)
 
@@ -179,7 +180,7 @@ def _resumed(
             restores=True,
         )
     if there:
-        commands = "; ".join(resume_command(o.kind, o.name) for o, _ in there[:5])
+        commands = "; ".join(resume_command(snapshot.cluster, o.kind, o.name) for o, _ in there[:5])
         message = f"the operator may no longer resume the owner ({there[0][1].hindrance}): {commands}"
         return StepReport(StepState.UNKNOWN, message, restores=True)
     off = journal.get(id_)
@@ -195,17 +196,17 @@ def _very_object(owned: OwnedTopic, snapshot: Snapshot) -> TopicOwner | None:
     return now if now is not None and now.uid == owned.uid else None
 
 
-def _if_paused(owned: OwnedTopic) -> str:
-    return f"; if it is there and paused: {resume_command(owned.kind, owned.name)}"
+def _if_paused(cluster: ClusterInfo, owned: OwnedTopic) -> str:
+    return f"; if it is there and paused: {resume_command(cluster, owned.kind, owned.name)}"
 
 
 def _set_by(paused: JournalEntry, owned: OwnedTopic) -> bool:
     return saved_name(owned) in paused.saved_values()
 
 
-def _pause_it(owned: OwnedTopic, now: TopicOwner) -> str:
+def _pause_it(cluster: ClusterInfo, owned: OwnedTopic, now: TopicOwner) -> str:
     why = why_a_person(now) or owned.reason
-    return pause_command(owned.kind, owned.name) + (f" ({why})" if why else "")
+    return pause_command(cluster, owned.kind, owned.name) + (f" ({why})" if why else "")
 
 
 def _left_to_people(plan: Plan, snapshot: Snapshot) -> str:
@@ -214,6 +215,6 @@ def _left_to_people(plan: Plan, snapshot: Snapshot) -> str:
     for owned, now in objects(plan, snapshot):
         if owned.by is EditedBy.PERSON and now is not None and now.paused:
             found = {e.name: e.after for e in due(owned, now) if is_so(owned, e, snapshot)}
-            todo += [edit_command(owned.kind, owned.name, found)] if found else []
-            todo.append(resume_command(owned.kind, owned.name))
+            todo += [edit_command(snapshot.cluster, owned.kind, owned.name, found)] if found else []
+            todo.append(resume_command(snapshot.cluster, owned.kind, owned.name))
     return f"still paused by you: {'; '.join(todo[:10])}" if todo else ""

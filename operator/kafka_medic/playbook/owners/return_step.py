@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kafka_medic.cluster.owner_commands import edit_command, resume_command
 from kafka_medic.cluster.owners import acting_owners
-from kafka_medic.cluster.snapshot import OwnerState, Snapshot, TopicOwner
+from kafka_medic.cluster.snapshot import ClusterInfo, OwnerState, Snapshot, TopicOwner
 from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import EditObjects, ResumeObjects
 from kafka_medic.playbook.owners.changes import named
@@ -35,9 +35,9 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     over = journal.get(f"{step}/{RESUME}")
     if over is not None and (over.state is IntentState.DONE or not _held(plan, there)):
         # What is edited or paused from now on is so by somebody else's word.
-        return _content(step, there, journal, frozenset(ours(plan)))
-    due_now = _edit(f"{step}/{EDIT}", there, journal) or _resume(step, plan, there, journal)
-    return due_now or _content(step, there, journal)
+        return _content(step, snapshot.cluster, there, journal, frozenset(ours(plan)))
+    due_now = _edit(f"{step}/{EDIT}", snapshot.cluster, there, journal) or _resume(step, plan, there, journal)
+    return due_now or _content(step, snapshot.cluster, there, journal)
 
 
 def undone(plan: Plan, snapshot: Snapshot) -> str | None:
@@ -54,14 +54,15 @@ def _held(plan: Plan, there: Pairs) -> Pairs:
     return [(owned, now) for owned, now in there if owned in mine and now.paused]
 
 
-def _edit(id_: str, there: Pairs, journal: Mapping[str, JournalEntry]) -> StepReport | None:
+def _edit(id_: str, cluster: ClusterInfo, there: Pairs, journal: Mapping[str, JournalEntry]) -> StepReport | None:
     """What the operator itself edits; None where nothing is left."""
     left = {o: due(o, now) for o, now in there if not by_hand(o, now) and due(o, now)}
     sent = journal.get(id_)
     if not left:
         return None
     if sent is not None and sent.state is IntentState.DONE:
-        message = f"another client has reverted {some([named(o) for o in left], 5)}: {'; '.join(_edits(left))}"
+        edits = "; ".join(_edits(cluster, left))
+        message = f"another client has reverted {some([named(o) for o in left], 5)}: {edits}"
         return StepReport(StepState.WAIT, message, stuck=message, restores=True)
     return StepReport(
         StepState.ACT,
@@ -91,13 +92,15 @@ def _resume(step: str, plan: Plan, there: Pairs, journal: Mapping[str, JournalEn
 
 def _content(
     step: str,
+    cluster: ClusterInfo,
     there: Pairs,
     journal: Mapping[str, JournalEntry],
     resumed: Collection[OwnedTopic] | None = None,
 ) -> StepReport:
     """resumed: those whose pause was seen to be off; None while one that the run has paused still is."""
     seen = (*_seen(step, journal, EDIT), *(() if resumed is None else _seen(step, journal, RESUME)))
-    waits = [wait for owned, now in there if (wait := _lacks(owned, now, resumed=owned in (resumed or ())))]
+    off = resumed or ()
+    waits = [wait for owned, now in there if (wait := _lacks(cluster, owned, now, resumed=owned in off))]
     progress = _progress(there, len(waits))
     if waits:
         message = "; ".join(waits[:5])
@@ -106,13 +109,13 @@ def _content(
     return StepReport(StepState.REACHED, message, observed=seen, progress=progress)
 
 
-def _lacks(owned: OwnedTopic, now: TopicOwner, *, resumed: bool) -> str | None:
+def _lacks(cluster: ClusterInfo, owned: OwnedTopic, now: TopicOwner, *, resumed: bool) -> str | None:
     """What is still to come for one object."""
     if (left := due(owned, now)) and by_hand(owned, now):
-        command = edit_command(owned.kind, owned.name, {e.name: e.after for e in left})
+        command = edit_command(cluster, owned.kind, owned.name, {e.name: e.after for e in left})
         return f"waits for you{_because(owned, now)}: {command}"
     if now.paused and not owned.paused and not resumed:
-        return f"waits for you{_because(owned, now)}: {resume_command(owned.kind, owned.name)}"
+        return f"waits for you{_because(owned, now)}: {resume_command(cluster, owned.kind, owned.name)}"
     if now.paused or not now.acts or now.state is OwnerState.READY:
         return None
     if now.state is OwnerState.NOT_READY:
@@ -130,9 +133,9 @@ def _seen(step: str, journal: Mapping[str, JournalEntry], which: str) -> tuple[s
     return (id_,) if id_ in journal else ()
 
 
-def _edits(left: Mapping[OwnedTopic, Sequence[object]]) -> Iterator[str]:
+def _edits(cluster: ClusterInfo, left: Mapping[OwnedTopic, Sequence[object]]) -> Iterator[str]:
     for owned in list(left)[:5]:
-        yield edit_command(owned.kind, owned.name, {e.name: e.after for e in owned.edits})
+        yield edit_command(cluster, owned.kind, owned.name, {e.name: e.after for e in owned.edits})
 
 
 def _progress(there: Pairs, left: int) -> Progress:

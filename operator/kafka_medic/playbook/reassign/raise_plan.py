@@ -211,7 +211,7 @@ def _document(
     plan = with_owners(request, plan, owners)
     plan = plan if files is None else in_file(plan, files)
     summary = _summary(plan, placement, rest, evened=bool(leaders.words))
-    summary = "\n".join((summary, *owners.lines(), *owner_lines(plan)))
+    summary = "\n".join((summary, *owners.lines(), *owner_lines(plan, request.snapshot.cluster)))
     plan = plan.model_copy(update={"summary": summary[:MAX_SUMMARY]})
     return request.sealed(plan)
 

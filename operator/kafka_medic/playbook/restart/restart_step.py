@@ -28,7 +28,7 @@ from datetime import datetime
 from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.elements import on_failed_directory
 from kafka_medic.cluster.fields import parse_timestamp
-from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot, TopicPartition, Voter
+from kafka_medic.cluster.snapshot import Broker, PartitionRow, Pod, Snapshot, TopicPartition, Voter
 from kafka_medic.guard.context import FETCH_TIMEOUT_MS, RestartContext, RestartQuestion
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.restart import judge_restart
@@ -138,7 +138,7 @@ def not_back(snapshot: Snapshot, broker: int, still_stale: frozenset[int]) -> st
     found = snapshot.broker(broker)
     if found is None and apart is None:
         return "not registered yet"
-    lacking = _voter(apart, snapshot) if found is None or apart is not None else _process(found)
+    lacking = _voter(apart, snapshot) if found is None or apart is not None else _process(found, snapshot)
     if lacking:
         return lacking
     rows = troubled_rows(snapshot, broker)
@@ -393,7 +393,7 @@ def _voter(voter: Voter | None, snapshot: Snapshot) -> str | None:
     """What a controller that is no broker lacks: it is back when it follows the quorum's leader, or leads it."""
     pod = voter.pod if voter else None
     if voter is None or pod is None or pod.deleting:
-        return "it has no Pod yet"
+        return _podless(snapshot.unplaced_controllers)
     if pod.ready is not True:
         return f"Pod {pod.name} is not Ready yet"
     leader = snapshot.quorum.leader if snapshot.quorum else None
@@ -404,10 +404,15 @@ def _voter(voter: Voter | None, snapshot: Snapshot) -> str | None:
     return None
 
 
-def _process(broker: Broker) -> str | None:
+def _podless(unplaced: Sequence[Pod]) -> str:
+    silent = some([pod.name for pod in unplaced], 3)
+    return f"no Pod has answered as it yet (silent: {silent})" if unplaced else "it has no Pod yet"
+
+
+def _process(broker: Broker, snapshot: Snapshot) -> str | None:
     pod = broker.pod
     if pod is None or pod.deleting:
-        return "it has no Pod yet"
+        return _podless(snapshot.unplaced)
     if broker.registered is not True or broker.reachable is not True:
         return "not registered yet" if broker.registered is not True else "it does not answer yet"
     if broker.recovering is not False:

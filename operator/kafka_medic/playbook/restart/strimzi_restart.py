@@ -90,8 +90,7 @@ def _ours(entry: JournalEntry) -> bool:
 
 def _as_planned(entry: JournalEntry, snapshot: Snapshot) -> Pod | None:
     """The very Pod, if it is there and stays."""
-    pods = (*(b.pod for b in snapshot.brokers or ()), *(v.pod for v in snapshot.controllers_apart()))
-    return next((p for p in pods if p is not None and p.uid == entry.target_uid and not p.deleting), None)
+    return next((p for p in snapshot.every_pod() if p.uid == entry.target_uid and not p.deleting), None)
 
 
 def annotation(pod: str) -> str:

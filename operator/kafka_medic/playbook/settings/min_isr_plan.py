@@ -58,7 +58,11 @@ def min_isr_plan(request: PlanRequest) -> Plan | Refusal:
     if held:
         lines.append(f"left for a later plan, because a replica is not in sync: {some(sorted(held), 5)}")
     plan = with_owners(request, settings_plan(request, (*lines, *owners.lines()), changes), owners)
-    return request.sealed(plan.model_copy(update={"summary": "\n".join((plan.summary, *owner_lines(plan)))[:8000]}))
+    return request.sealed(
+        plan.model_copy(
+            update={"summary": "\n".join((plan.summary, *owner_lines(plan, request.snapshot.cluster)))[:8000]}
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
