@@ -17,6 +17,7 @@ from kafka_medic.clients import apart
 from kafka_medic.clients.apart import AdminApart, CanaryApart, RecordsApart, _Records
 from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.ports import Broken, ClusterDescription, ConfigChange, Connection, OwnRecord, TlsMaterial
+from tests.stub_cluster import Size, StubProcess
 
 NOBODY = Connection("127.0.0.1:1", timeout_seconds=1.0)
 
@@ -100,6 +101,14 @@ def test_memory_is_bounded():
     assert apart.MEMORY_BYTES < int(limits["Max data size"]) < 3 * apart.MEMORY_BYTES
     assert Path(f"/proc/{admin._process.pid}/oom_score_adj").read_text().strip() == "1000"
     admin.close()
+
+
+def test_a_large_cluster_fits_into_the_memory():
+    """librdkafka has a thread for each broker, and the stack of each counts."""
+    with StubProcess(Size(500, 500), 0) as stubs:
+        admin = AdminApart(Connection(stubs.place.bootstrap, timeout_seconds=30.0))
+        assert len(admin.members().nodes) == 500
+        admin.close()
 
 
 def test_the_process_that_forks_them_is_started_anew():
