@@ -1,7 +1,7 @@
 """One Pod object for each stub broker, on a real API server. No kubelet runs these Pods.
 
-Their nodes are objects too. This process renews the nodes' Leases, ends an evicted Pod together with its stub broker,
-and makes the next Pod.
+A StatefulSet makes them, and Kubernetes' own controller each next one. Their nodes are objects too. This process renews
+the nodes' Leases, schedules the Pods, and ends an evicted Pod together with its stub broker.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from kafka_medic.clients.kubernetes_api import ApiFailure
 from tests.integration.operated_cluster import Person
 from tests.stub_cluster import StubProcess
 from tests.stub_cluster.server import address_of
 from tests.testbed import follow, wait_for
+from tests.testbed.steps import StepFailedError
 
 LABELS = {"app": "kafka"}
 NODES, LEASES = "/api/v1/nodes", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -59,6 +61,7 @@ class StubPods:
         try:
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 list(pool.map(self._node, range(self.nodes), timeout=CREATED))
+                self.admin.create(f"/apis/apps/v1/namespaces/{self.namespace}/statefulsets", self._stateful_set())
                 list(pool.map(self._pod, range(self.stub.size.brokers), timeout=CREATED))
                 list(pool.map(self._ready, range(self.stub.size.brokers), timeout=CREATED))
             wanted = "jsonpath={.metadata.name} {.metadata.uid} {.metadata.deletionTimestamp}{'\\n'}"
@@ -88,16 +91,39 @@ class StubPods:
         ready = {"type": "Ready", "status": "True", "reason": "Stub", "lastHeartbeatTime": _now(seconds=True)}
         self.admin.merge(f"{NODES}/{name}/status", {"status": {"conditions": [ready]}})
 
-    def _pod(self, broker: int) -> None:
-        """Not scheduled: the name of the node is part of it."""
-        spec = {
-            "nodeName": _node(broker % self.nodes),
+    def _stateful_set(self) -> dict[str, Any]:
+        pod = {
+            "schedulerName": "stub",  # nobody's: the Pods wait for `_pod`
             "containers": [{"name": "kafka", "image": "stub"}],
             "tolerations": [{"operator": "Exists"}],
             "automountServiceAccountToken": False,
         }
-        meta = {"name": f"kafka-{broker}", "labels": LABELS}
-        self.admin.create(self._path(), {"metadata": meta, "spec": spec})
+        spec = {
+            "replicas": self.stub.size.brokers,
+            "serviceName": "kafka",
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": "OnDelete"},
+            "selector": {"matchLabels": LABELS},
+            "template": {"metadata": {"labels": LABELS}, "spec": pod},
+        }
+        return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "kafka"}, "spec": spec}
+
+    def _pod(self, broker: int) -> None:
+        """Schedules the Pod once there is one that has no node."""
+
+        def waits() -> bool:
+            try:
+                found = self.admin.get(self._path(broker))
+            except ApiFailure as problem:
+                if problem.not_found:
+                    return False
+                raise
+            return "nodeName" not in found["spec"] and "deletionTimestamp" not in found["metadata"]
+
+        wait_for(f"the next Pod of broker {broker}", waits, CREATED, every=0.5)
+        node = {"apiVersion": "v1", "kind": "Node", "name": _node(broker % self.nodes)}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": f"kafka-{broker}"}, "target": node}
+        self.admin.create(f"{self._path(broker)}/binding", body)
 
     def _ready(self, broker: int) -> None:
         address = address_of(broker)
@@ -128,7 +154,7 @@ class StubPods:
             self._pod(broker)
             self.stub.come(broker)
             self._ready(broker)
-        except (ApiFailure, ValueError, OSError, TimeoutError) as problem:
+        except (ApiFailure, ValueError, OSError, TimeoutError, StepFailedError) as problem:
             self.problems.append(f"broker {broker}: {problem!r}")
 
     def _renew(self) -> None:

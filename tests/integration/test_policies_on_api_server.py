@@ -89,7 +89,7 @@ def named(about: str) -> str:
 
 NOWHERE = {"matchLabels": {"none": "none"}}
 RULE = {"apiGroups": ["kafkamedic.dev"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["remediations"]}
-NAMES = ("annotations", "oldAnnotations", "topic", "oldTopic", "least", "oldLeast")
+NAMES = ("annotations", "oldAnnotations", "topic", "oldTopic", "least", "oldLeast", "sameLeast")
 EMPTY = [{"name": name, "expression": "dyn({})"} for name in NAMES]
 NARROWED: list[tuple[str, str, Object, str]] = [
     (POLICY, "approvals", {"validations": [{"expression": "true"}]}, "spec.validations"),
