@@ -199,7 +199,8 @@ def _count(text: str) -> int:
 
 def collect_less() -> None:
     """Python's collector leaves out what the process has loaded so far, all of which stays until the process ends. It
-    runs after 2,000 new objects instead of 700. After 10,000 it would take less, and 100 clusters 100 MB more."""
+    runs after 2,000 new objects: with 700 it took 1 % of a core for 100 clusters, and with 10,000 they took 512 MB
+    instead of 441."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(2_000)

@@ -112,8 +112,8 @@ class Worker:
             return RETRY_SECONDS, True
 
     def _out_of_step(self, pause: float) -> float:
-        """Once, a share of the pause: a hundred reconciles at the same moment take half as much processor again, for
-        their threads wait for each other."""
+        """Once, a share of the pause: a hundred reconciles at the same moment take a fifth more processor, for their
+        threads wait for each other."""
         share, self._in_step = self.share() if self._in_step else 1.0, False
         return pause * share
 
