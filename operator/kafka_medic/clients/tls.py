@@ -12,9 +12,9 @@ import ssl
 import struct
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kafka_medic.clients.failures import FailureKind, ReadFailed
@@ -173,15 +173,42 @@ def _outcome(context: ssl.SSLContext, host: str, port: int, seconds: float) -> R
     except OSError as problem:
         return ReadFailed(FailureKind.UNREACHABLE, f"{where}: {problem}")
     try:
-        with link, context.wrap_socket(link, server_hostname=host) as secured:
-            secured.sendall(_API_VERSIONS)
-            if secured.recv(1):
+        with link:
+            if _asked(context, link, host):
                 return None
     except ssl.SSLError as problem:
         return why(problem, host, port) or ReadFailed(FailureKind.TLS, f"{where}: the handshake was broken off")
     except OSError as problem:
         return ReadFailed(FailureKind.TLS, f"{where}: {problem}")
     return ReadFailed(FailureKind.TLS, f"{where}: the server closed the connection")
+
+
+def _asked(context: ssl.SSLContext, link: socket.socket, host: str) -> bytes:
+    """The first byte of the answer to a request. A server that refuses a certificate says so and closes at once, so
+    what cannot be sent any more is no reason not to read what it said."""
+    heard, told = ssl.MemoryBIO(), ssl.MemoryBIO()
+    secured = context.wrap_bio(heard, told, server_hostname=host)
+
+    def carried(step: Callable[[], object]) -> None:
+        while True:
+            try:
+                step()
+                return
+            except ssl.SSLWantReadError:
+                pass
+            finally:
+                with suppress(OSError):
+                    link.sendall(told.read())
+            if received := link.recv(16_384):
+                heard.write(received)
+            else:
+                heard.write_eof()
+
+    answer: list[bytes] = []
+    carried(secured.do_handshake)
+    carried(lambda: secured.write(_API_VERSIONS))
+    carried(lambda: answer.append(secured.read(1)))
+    return answer[0]
 
 
 def why(problem: ssl.SSLError, host: str, port: int) -> ReadFailed | None:

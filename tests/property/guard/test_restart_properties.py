@@ -59,12 +59,13 @@ def test_never_below_min_isr(listed, broker, mode):
 
 NOT_NEEDED = {
     # Nothing about a restart turns on these, or (a voter that leads, the target's own state) they cannot be otherwise.
-    "cluster.name", "cluster.id", "controller.epoch", "rack", "host", "port", "bytesInRate", "diskFree", "node",
+    "cluster.name", "cluster.id", "cluster.namespace", "controller.epoch", "rack", "host", "port", "bytesInRate",
+    "diskFree", "node",
     "name", "logStart", "logEnd", "sizeBytes", "error", "groups", "configs", "apiVersion", "version", "clients",
     "connections", "remainingLogsToRecover", "remainingSegmentsToRecover", "ip", "durationMs", "canary", "diverged",
     "topicId",
     # Additions to the format that another writer may lack: what they say is in tests/unit/guard/test_elements.py.
-    "directories", "offlineReplicas", "unread",
+    "directories", "offlineReplicas", "unread", "unplacedPods", "unplacedControllerPods",
     # Read together with `cordoned`, which is asked for.
     "deleting", "nodeReady", "maintenance", "ports", "restartAsked",
     # Null says that nothing is known to be in the way; the API server itself refuses what the operator may not do.

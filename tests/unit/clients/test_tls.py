@@ -103,10 +103,12 @@ def server():
                     pass
                 finally:
                     link.close()
+                    start.closed.set()
 
         threading.Thread(target=serve, daemon=True).start()
         return listener.getsockname()[1]
 
+    start.closed = threading.Event()
     yield start
     for listener in opened:
         listener.close()
@@ -147,6 +149,22 @@ def test_which_broker_does_not_take_a_client_certificate(server):
     (elsewhere,) = certificate_outcomes(replace(shown, destinations=Destinations("ns")), nodes[:1])
     assert elsewhere is not None
     assert elsewhere.kind is FailureKind.DESTINATION
+
+
+def test_a_refusal_is_read_though_the_server_has_closed_before_the_request_is_sent(server, monkeypatch):
+    """With TLS 1.3 the client's handshake ends before the server judges its certificate."""
+    port = server(MINE, trusts=trustme.CA())
+
+    class Late(ssl.SSLObject):
+        def write(self, data):
+            assert server.closed.wait(5)
+            return super().write(data)
+
+    monkeypatch.setattr(ssl.SSLContext, "sslobject_class", Late)
+    shown = Connection("127.0.0.1:1", "SSL", tls=TlsMaterial(CA_PEM, CERTIFICATE, KEY), timeout_seconds=3.0)
+    (told,) = certificate_outcomes(shown, [("127.0.0.1", port)])
+    assert told is not None
+    assert told.kind is FailureKind.CLIENT_CERTIFICATE
 
 
 def test_where_a_handshake_shows_nothing_the_first_failure_stands(server):
