@@ -27,6 +27,7 @@ MUTANTS = (
     "reassign:brokers_stable:BrokersStable",
     "reassign:_preconditions_hold:PreconditionsHold",
     "reassign:_replaced_brokers_down:ReplacedBrokersDown",
+    "removal:_replacements_in_sync:ReplacementsInSync",
     "elect:_partitions_known:PartitionsKnown",
     "elect:controller_active:ControllerActive",
     "elect:_in_isr:PreferredInIsr",

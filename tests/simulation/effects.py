@@ -123,6 +123,9 @@ class Effects(Owned):
         reorders = self.intends("Reorder")
         if reorders is not None:
             return self._before_reorder(reorders, seen, targets, now)
+        removing = self.intends("RemoveReplicas")
+        if removing is not None:
+            return self._before_removal(removing, seen, targets, now)
         run = self.run_of(seen, "Reassign")
         if all(t is None for t in targets.values()):
             if theirs := set(targets) & self.known(seen, "moving", now)[1]:
@@ -177,6 +180,38 @@ class Effects(Owned):
                 if listed != "*" and not {f"{tp.partition}:{b}" for b in brokers} <= set(listed.split(",")):
                     self.blame(f"reassigns {tp}, and {name} is {listed}")
         return None
+
+    def _before_removal(self, run: dict[str, Any], seen: dict[str, Any], targets: Any, now: float) -> None:
+        """Replicas go whose place others have taken, or, of a run that ends early, those that it has added."""
+        plan = run["status"]["plan"]
+        partitions, up, silent, stale, _ = self.known(seen, "views", now)
+        moving, foreign = self.known(seen, "moving", now)
+        ends = any(e["id"] == "give-up" for e in run["status"]["journal"])
+        if not ends:
+            self.permitted(run, seen, now)
+            if silent or set(self.kafka.racks) - up:
+                self.blame("removes replicas while a broker is down or silent")
+            if foreign:
+                self.blame(f"removes replicas while somebody else moves {sorted(foreign)}")
+        planned = {
+            TopicPartition(c["topic"], c["partition"]): c["replicasBefore" if ends else "replicas"]
+            for c in plan["changes" if ends else "removals"]
+        }
+        for tp, replicas in targets.items():
+            now_on, isr, leader, minimums = self.row(partitions, tp)
+            if list(replicas) != planned.get(tp):
+                self.blame(f"{tp} to {replicas} is not in the plan")
+            if not set(replicas) < now_on or tp in moving:
+                self.blame(f"{tp} is on {sorted(now_on)}, and {replicas} is not what remains of it")
+            if not set(replicas) <= isr:
+                self.blame(f"{tp} would lose replicas, and of {replicas} only {sorted(isr)} are in sync")
+            if not ends and len(replicas) < max(minimums.values(), default=1):
+                self.blame(f"{tp} would be left below min.insync.replicas")
+            if not ends and leader not in replicas and set(replicas) & (stale | silent):
+                self.blame(f"{tp} would be led by one of {replicas}, which would not know that it leads")
+            if tp in self.least:
+                self.least[tp] = frozenset(replicas)
+        self.owners_are_off({tp.topic for tp in targets}, seen, now)
 
     def _before_election(self, seen: dict[str, Any], wanted: Sequence[TopicPartition], now: float) -> None:
         run = self.run_of(seen, "ElectPreferred")

@@ -275,6 +275,18 @@ def _lost_broker(**how: Any) -> Stage:
     return stage
 
 
+def _leaving_broker(**how: Any) -> Stage:
+    """A broker is to be removed, and somebody asks for it to be emptied."""
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"})
+    kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1])
+    kafka.topic("__consumer_offsets", [0, 3, 1])
+    for topic in ("orders", "__consumer_offsets"):
+        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
+    stage = _stage(kafka, **how)
+    stage.world.ask("evacuate-broker", brokers="3", batchSize="1")
+    return stage
+
+
 def _owned(*, raised: bool = True, **how: Any) -> Stage:
     """Topics that have a KafkaTopic: raised, or given another minimum."""
     kafka = SimKafka()
@@ -393,6 +405,8 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "minimum-zookeeper": lambda: _minimum(zookeeper=True),
     "lost-broker": _lost_broker,
     "lost-broker-zookeeper": lambda: _lost_broker(zookeeper=True),
+    "leaving-broker": _leaving_broker,
+    "leaving-broker-zookeeper": lambda: _leaving_broker(zookeeper=True),
     "owned": _owned,
     "owned-minimum": lambda: _owned(raised=False),
     "owned-cruise-control": lambda: _owned(cruise_control=True),
@@ -435,6 +449,8 @@ WEIGHTS = {
     "minimum-zookeeper": 1,
     "lost-broker": 4,
     "lost-broker-zookeeper": 3,
+    "leaving-broker": 4,
+    "leaving-broker-zookeeper": 3,
     "owned": 4,
     "owned-minimum": 2,
     "owned-cruise-control": 3,

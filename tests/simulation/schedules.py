@@ -99,6 +99,10 @@ FEARS = {
         "comes_back", "comes_back", "dies", "killed", "offline", "isr_shrinks", "foreign", "cancelled", "deaf", "blind",
         "stale", "fenced", "rejected", "revoked",
     ),
+    "leaving": (
+        "dies", "killed", "offline", "isr_shrinks", "isr_shrinks", "foreign", "cancelled", "deaf", "blind", "stale",
+        "stale", "fenced", "rejected", "rejected", "thinned", "revoked",
+    ),
     "raise": ("dies", "offline", "isr_shrinks", "foreign", "cancelled", "deaf", "blind", "behind", "stale", "revoked"),
 }  # fmt: skip
 """By the first word of a scenario: what its effects have most to fear."""
@@ -176,7 +180,9 @@ def _broker(chance: random.Random, schedule: Schedule) -> int:
         return int(told[0])
     five = (0, 1, 2, 3, 4)
     nodes = {"parallel": five, "stale-pair": five, "raise-wide": (0, 1, 2, 3), "apart": (0, 1, 2, 10, 11, 12)}
-    nodes |= dict.fromkeys(("lost-broker", "lost-broker-zookeeper"), (0, 1, 2, 3))
+    nodes |= dict.fromkeys(
+        [f"{what}-broker{kind}" for what in ("lost", "leaving") for kind in ("", "-zookeeper")], (0, 1, 2, 3)
+    )
     return chance.choice(nodes.get(schedule.scenario, (0, 1, 2)))
 
 

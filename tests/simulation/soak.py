@@ -42,6 +42,7 @@ def _begin() -> None:
 GUARDED = {
     "restart": "evict",
     "reassign": "reassign",
+    "removal": "reassign",
     "elect": "elect",
     "reset_offsets": "offsets",
     "owners": "PauseObjects",

@@ -94,6 +94,26 @@ class Reassign(Intent):
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveReplicas(Intent):
+    """Leave partitions these of their replicas. Where the leader goes, one of them becomes leader."""
+
+    targets: Mapping[TopicPartition, tuple[int, ...]]
+
+    def describe(self) -> str:
+        return f"remove replicas of {many(len(self.targets), 'partition')}"
+
+    def writes(self) -> Mapping[Hashable, str]:
+        return {("replicas", tp, target): str(tp) for tp, target in self.targets.items()}
+
+    def receivers(self, snapshot: Snapshot) -> frozenset[int]:
+        rows = snapshot.rows(set(self.targets))
+        return frozenset(b for r in rows if r.leader not in self.targets[r.tp] for b in self.targets[r.tp])
+
+    def concern(self) -> Concern:
+        return Concern(partitions=self.targets)
+
+
+@dataclass(frozen=True, slots=True)
 class RestartPod(Intent):
     """Have exactly this Pod of a broker replaced by its owner. `annotated`: Strimzi is asked to, by an annotation."""
 

@@ -17,6 +17,7 @@ SHIPPED = frozenset(
     {
         "drain-broker",
         "elect-preferred-leaders",
+        "evacuate-broker",
         "raise-defaults",
         "raise-min-insync-replicas",
         "raise-replication-factor",

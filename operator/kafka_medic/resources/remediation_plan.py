@@ -154,6 +154,30 @@ class ReplicaMoves(Part):
         yield from ((c.topic, c.partition) for c in self.changes)
 
 
+class ReplicaRemovals(Part):
+    """Partitions that lose replicas once others have taken their place."""
+
+    removals: Annotated[tuple[PartitionChange, ...], Field(max_length=MAX_INLINE_CHANGES)] | None = Field(
+        default=None,
+        description="Partitions that lose replicas once every replica that remains is in sync. Absent: none.",
+    )
+
+    digested: ClassVar = Digested(
+        always=paths("removals.topic removals.partition removals.replicasBefore removals.replicas removals.wave"),
+        left_out=paths("removals.sizeBytes"),
+        where_any=paths("removals"),
+    )
+
+    def each(self) -> tuple[PartitionChange, ...]:
+        return self.removals or ()
+
+    def topics(self) -> Iterator[str]:
+        yield from (c.topic for c in self.each())
+
+    def touched(self) -> Iterator[tuple[str, int]]:
+        yield from ((c.topic, c.partition) for c in self.each())
+
+
 class Reorders(Part):
     """Partitions whose replicas change their order."""
 
@@ -500,6 +524,7 @@ AnyPart: TypeAlias = (
     | OffsetChanges
     | StoppedConsumers
     | OwnedTopics
+    | ReplicaRemovals
 )
 PARTS: tuple[type[Part], ...] = get_args(AnyPart)
 PartOfKind = TypeVar("PartOfKind", bound=Part)

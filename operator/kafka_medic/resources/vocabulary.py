@@ -112,6 +112,7 @@ class ActionName(StrEnum):
     SET_CLUSTER_DEFAULTS = "SetClusterDefaults"
     PAUSE_OWNERS = "PauseOwners"
     RETURN_TO_OWNERS = "ReturnToOwners"
+    REMOVE_REPLICAS = "RemoveReplicas"
 
 
 class WorkloadKind(StrEnum):
@@ -160,6 +161,7 @@ class Guard(StrEnum):
     PREVIOUS_OFFSETS_KNOWN = "PreviousOffsetsKnown"
     OWNERS_PAUSED = "OwnersPaused"
     REPLACED_BROKERS_DOWN = "ReplacedBrokersDown"
+    REPLACEMENTS_IN_SYNC = "ReplacementsInSync"
 
 
 class Verdict(StrEnum):
@@ -187,6 +189,7 @@ class VerifyProbe(StrEnum):
     CLUSTER_DEFAULTS_SET = "ClusterDefaultsSet"
     OWNERS_KEPT_OFF = "OwnersKeptOff"
     OWNERS_AGREE = "OwnersAgree"
+    REPLICAS_REMOVED = "ReplicasRemoved"
     FINDING_GONE = "FindingGone"
 
 

@@ -21,6 +21,7 @@ from kafka_medic.resources.remediation_plan import (
     OwnerEdit,
     Plan,
     ReplicaMoves,
+    ReplicaRemovals,
     SettingChanges,
 )
 from kafka_medic.resources.vocabulary import ActionName, Guard
@@ -168,6 +169,7 @@ def _edits(owner: TopicOwner, plan: Plan, replicas: int | None) -> Iterator[Owne
 def _replicas_after(plan: Plan, snapshot: Snapshot) -> Mapping[str, int]:
     """By topic, how many replicas each of its partitions has after the plan; nothing where they differ."""
     planned = {(c.topic, c.partition): len(c.replicas) for c in plan.part(ReplicaMoves).changes}
+    planned |= {(c.topic, c.partition): len(c.replicas) for c in plan.part(ReplicaRemovals).each()}
     counts: dict[str, set[int]] = {}
     for row in snapshot.rows():
         counts.setdefault(row.topic, set()).add(planned.get((row.topic, row.partition), len(row.replicas or ())))

@@ -1,4 +1,5 @@
-"""ReassignPartitions: replicas are added, also in place of those on brokers that are gone."""
+"""ReassignPartitions: replicas are added, also in place of those on brokers that are gone. RemoveReplicas: those whose
+place others have taken go."""
 
 from __future__ import annotations
 
@@ -8,18 +9,20 @@ from dataclasses import replace
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard import owners
 from kafka_medic.guard.reassign import judge_reassign
+from kafka_medic.guard.removal import judge_removal
 from kafka_medic.guard.verdict import Reason
+from kafka_medic.playbook import effects
 from kafka_medic.playbook.action import Action, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.effects import Intent, SettingKey, setting_text
 from kafka_medic.playbook.holding import GIVE_UP
 from kafka_medic.playbook.owners.owned_plan import unplanned_owner
-from kafka_medic.playbook.reassign import reassign_step
-from kafka_medic.playbook.reassign.parameters import ADDED, REPLACED, replaces
+from kafka_medic.playbook.reassign import reassign_step, remove_step
+from kafka_medic.playbook.reassign.leave_plan import leave_plan
+from kafka_medic.playbook.reassign.parameters import ADDED, MOVED, REPLACED, asked_of
 from kafka_medic.playbook.reassign.positions import Position, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
 from kafka_medic.playbook.reassign.rate import RATES
-from kafka_medic.playbook.reassign.replace_plan import replace_plan
 from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport, StepState
@@ -27,7 +30,7 @@ from kafka_medic.report.units import many
 from kafka_medic.resources.errors import Problem
 from kafka_medic.resources.phases import StepPhase
 from kafka_medic.resources.playbook import Playbook, Step
-from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves
+from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves, ReplicaRemovals
 from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
 
@@ -46,6 +49,7 @@ class ReassignPartitions(Action):
             "replicas",
             "brokers",
             "onto",
+            "batchSize",
         }
     )
     demands = (
@@ -68,14 +72,18 @@ class ReassignPartitions(Action):
         return (self.probe,)
 
     def problems(self, playbook: Playbook, index: int) -> Iterable[Problem]:
-        if playbook.spec.steps[index].with_.get("replicas", ADDED) not in (ADDED, REPLACED):
+        """What is copied for a broker to be empty is removed there by the step after."""
+        later = any(step.action is ActionName.REMOVE_REPLICAS for step in playbook.spec.steps)
+        fitting = (MOVED,) if later else (ADDED, REPLACED)
+        if asked_of(playbook.spec.steps[index]) not in fitting:
             path = f"spec.steps[{index}].with.replicas"
-            yield Problem(path, "is not supported by this step", f"write {ADDED} or {REPLACED}")
+            yield Problem(path, "is not supported by this step", f"write {' or '.join(fitting)}")
 
     def plan(self, request: PlanRequest) -> Plan | Refusal:
         step = request.step(self.name)
         assert step is not None  # it leads the sequence
-        return replace_plan(request, step) if replaces(step) else raise_plan(request, step)
+        asked = asked_of(step)
+        return raise_plan(request, step) if asked == ADDED else leave_plan(request, step, gone=asked == REPLACED)
 
     def idle(self, plan: Plan) -> bool:
         own = plan.part(ReplicaMoves)
@@ -102,7 +110,7 @@ class ReassignPartitions(Action):
     def needs_its_cause(self, step: Step) -> bool:
         """A factor that was low is worth raising also while its finding pauses. A broker that is back needs nobody in
         its place."""
-        return replaces(step)
+        return asked_of(step) == REPLACED
 
     def owes(self, step: StepStatus, journal: Sequence[JournalEntry]) -> bool:
         """A throttle may be set, or a reassignment in flight, from the first intent until the step has succeeded. Until
@@ -113,26 +121,27 @@ class ReassignPartitions(Action):
     def undo(self, at: StepContext) -> Iterator[StepReport]:
         report = reassign_step.undo(at.step, at.plan, at.journal, at.snapshot)
         yield replace(report, message="") if report.state is StepState.REACHED else report
+        yield remove_step.give_back(at.step, at.plan, at.journal, at.snapshot)
 
     def undone(self, at: StepContext) -> str | None:
-        own = at.plan.part(ReplicaMoves)
+        own, finally_ = at.plan.part(ReplicaMoves), remove_step.removals(at.plan)
         for standing in standings(own.changes, at.snapshot):
             have = None if standing.row is None else standing.row.replicas
             if have is None:
                 continue
+            wanted = finally_[standing.tp][1] if standing.tp in finally_ else standing.change.replicas
             if set(have) & set(own.replaced):
-                return (
-                    f"{standing.tp} has replicas {list(have)} again (set by the run: {list(standing.change.replicas)})"
-                )
-            planned = len(standing.change.replicas)
-            if len(have) < planned:
-                return f"{standing.tp} has {many(len(have), 'replica')} again (set by the run: {planned})"
+                return f"{standing.tp} has replicas {list(have)} again (set by the run: {list(wanted)})"
+            if len(have) < len(wanted):
+                return f"{standing.tp} has {many(len(have), 'replica')} again (set by the run: {len(wanted)})"
         return None
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
         for c in plan.part(ReplicaMoves).changes:
             tp = TopicPartition(c.topic, c.partition)
             yield from (("replicas", tp, target) for target in (None, tuple(c.replicas)))
+            if plan.part(ReplicaRemovals).each():
+                yield "replicas", tp, tuple(c.replicas_before)
         yield from (("setting", *key) for key in _throttles(plan))
 
     def restorable(self, plan: Plan) -> Iterator[str]:
@@ -148,6 +157,45 @@ class ReassignPartitions(Action):
             copied=None if unknown else sum(count * (size or 0) for count, size in added),
             asks=() if own.artifact is None else ("its changes are not in the Remediation",),
         )
+
+
+class RemoveReplicas(Action):
+    name = ActionName.REMOVE_REPLICAS
+    demands = (
+        Guard.CLUSTER_REACHABLE,
+        Guard.BROKERS_STABLE,
+        Guard.NO_FOREIGN_REASSIGNMENT,
+        Guard.REPLACEMENTS_IN_SYNC,
+        Guard.FIT_TO_RECEIVE,
+        Guard.OWNERS_PAUSED,
+    )
+    probe = VerifyProbe.REPLICAS_REMOVED
+    hindered_by = frozenset({Guard.NO_REASSIGNMENT})
+
+    @property
+    def probes(self) -> tuple[VerifyProbe, ...]:
+        """Not the end of the finding, as for ReassignPartitions."""
+        return (self.probe,)
+
+    def idle(self, plan: Plan) -> bool:
+        return not plan.part(ReplicaRemovals).each()
+
+    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
+        """Of the effect alone, once there is one: what has not been copied yet is not in sync."""
+        planned = remove_step.removals(at.plan)
+        asked = intent.targets if isinstance(intent, effects.RemoveReplicas) else planned
+        yield from judge_removal(at.snapshot, {tp: planned[tp] for tp in asked if tp in planned}, at.now).reasons
+        yield owners.owners_paused(at.snapshot, at.plan.part(ReplicaRemovals).topics())
+
+    def assess(self, at: StepContext) -> StepReport:
+        return remove_step.assess(at.step, at.plan, at.journal, at.snapshot)
+
+    def may_write(self, plan: Plan) -> Iterator[Hashable]:
+        for c in plan.part(ReplicaRemovals).each():
+            yield "replicas", TopicPartition(c.topic, c.partition), tuple(c.replicas)
+
+    def cost(self, plan: Plan) -> Cost:
+        return Cost(frozenset(TopicPartition(c.topic, c.partition) for c in plan.part(ReplicaRemovals).each()))
 
 
 def _throttles(plan: Plan) -> Iterator[SettingKey]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kafka_medic.playbook.change import Change, Changes
 from kafka_medic.resources.durations import format_bytes
-from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves
+from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves, ReplicaRemovals
 from kafka_medic.resources.vocabulary import ActionName
 
 
@@ -17,6 +17,13 @@ def _moves(plan: Plan) -> Iterator[Change]:
         yield Change(what, str(list(c.replicas_before)), str(list(c.replicas)), note)
 
 
+def _removals(plan: Plan) -> Iterator[Change]:
+    for c in plan.part(ReplicaRemovals).each():
+        what = f"replicas of {c.topic}-{c.partition}"
+        yield Change(what, str(list(c.replicas_before)), str(list(c.replicas)), f"batch {c.wave}")
+
+
 CHANGES: Changes = {
     ActionName.REASSIGN_PARTITIONS: _moves,
+    ActionName.REMOVE_REPLICAS: _removals,
 }

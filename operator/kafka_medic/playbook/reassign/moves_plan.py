@@ -33,9 +33,10 @@ from kafka_medic.resources.remediation_plan import (
     PartitionChange,
     Plan,
     ReplicaMoves,
+    ReplicaRemovals,
     SettingChanges,
 )
-from kafka_medic.resources.vocabulary import Guard
+from kafka_medic.resources.vocabulary import ActionName, Guard
 
 MAX_WAVES = 150
 """Of one run: the journal holds 200 entries, one for each wave and a few more."""
@@ -49,11 +50,13 @@ SETTINGS_EACH = 2
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What the copies are for. title: the plan in one line. replaced: brokers that are gone, and whose
-    replicas the copies stand in for. minimums: what is set afterwards. lines: what else the person who approves has to
-    know."""
+    """What the copies are for. title: the plan in one line. gives_up: whether replicas go afterwards whose place the
+    copies take, in batches of `batch`. replaced: brokers that are gone, whose replicas Kafka removes with the copies.
+    minimums: what is set afterwards. lines: what else the person who approves has to know."""
 
     title: Callable[[Plan], str]
+    gives_up: bool = False
+    batch: int = 50
     replaced: tuple[int, ...] = ()
     minimums: Callable[[Sequence[Move]], RaisedMinimums] = lambda _: RaisedMinimums((), {})
     lines: Sequence[str] = field(default_factory=tuple)
@@ -118,18 +121,30 @@ def _document(
     purpose: Purpose,
 ) -> Plan:
     files = request.files
-    taken, rest = _most_exposed(placement, MAX_INLINE_CHANGES if files is None else MAX_CHANGES)
+    inline = files is None or purpose.gives_up
+    taken, rest = _most_exposed(placement, MAX_INLINE_CHANGES if inline else MAX_CHANGES)
     moves = sorted(taken.moves(), key=lambda m: (m.wave, m.topic, m.partition))
     changes = tuple(
         PartitionChange(
             topic=m.topic,
             partition=m.partition,
             replicas_before=m.replicas_before,
-            replicas=m.replicas,
+            replicas=_with_all(m) if purpose.gives_up else m.replicas,
             wave=m.wave,
             size_bytes=m.size_bytes,
         )
         for m in moves
+    )
+    removals = tuple(
+        PartitionChange(
+            topic=m.topic,
+            partition=m.partition,
+            replicas_before=_with_all(m),
+            replicas=m.preferred_order,
+            wave=number // purpose.batch,
+        )
+        for number, m in enumerate(moves)
+        if purpose.gives_up
     )
     minimums = purpose.minimums(moves)
     leaders = evened_leaders(request, moves)
@@ -149,7 +164,13 @@ def _document(
             replaced_brokers=purpose.replaced or None,
         ),
         SettingChanges(config_changes=minimums.changes),
-        words={step.action: _sentence(changes, settings), **minimums.words, **leaders.words},
+        ReplicaRemovals(removals=removals or None),
+        words={
+            step.action: _sentence(changes, settings),
+            ActionName.REMOVE_REPLICAS: _removal_sentence(removals),
+            **minimums.words,
+            **leaders.words,
+        },
         partitions=len(moves),
         moves=added,
         estimated_seconds=math.ceil(cost.seconds) if known and cost.seconds is not None else None,
@@ -161,6 +182,20 @@ def _document(
     summary = "\n".join((summary, *owners.lines(), *owner_lines(plan, request.snapshot.cluster)))
     plan = plan.model_copy(update={"summary": summary[:MAX_SUMMARY]})
     return request.sealed(plan)
+
+
+def _with_all(move: Move) -> tuple[int, ...]:
+    """Those that it has, in their order, and then those that it gets."""
+    return (*move.replicas_before, *(b for b in move.replicas if b not in move.replicas_before))
+
+
+def _removal_sentence(removals: Sequence[PartitionChange]) -> str:
+    gone = sum(len(c.replicas_before) - len(c.replicas) for c in removals)
+    batches = many(len({c.wave for c in removals}), "batch", "batches")
+    return (
+        f"remove {many(gone, 'replica')} of {many(len(removals), 'partition')}, in {batches}, once every replica that "
+        "remains is in sync"
+    )
 
 
 def _most_exposed(placement: Placement, most: int) -> tuple[Placement, int]:

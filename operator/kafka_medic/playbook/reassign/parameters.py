@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from kafka_medic.playbook.parameters import parameter_value
 from kafka_medic.resources.playbook import Playbook, Step
 
-ADDED, REPLACED = "added", "replaced"
-"""What a step does about replicas: adds what topics lack, or replaces those of brokers that are gone."""
+ADDED, REPLACED, MOVED = "added", "replaced", "moved"
+"""What a step does about replicas: adds what topics lack, replaces those of brokers that are gone, or copies those of
+brokers that are to be empty, for the step after to remove."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceParameters:
+class LeaveParameters:
     """`brokers`: ids such as `1,3`, or `cause` (the broker that the finding names). `onto`: ids of the brokers that get
-    the replicas, or `any`."""
+    the replicas, or `any`. `batch`: partitions that lose replicas at a time."""
 
     brokers: str = "cause"
     onto: str = "any"
+    batch: int = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +57,18 @@ def reassign_parameters(playbook: Playbook, step: Step, given: Mapping[str, int 
     )
 
 
-def replaces(step: Step) -> bool:
-    """Whether the step replaces brokers that are gone."""
-    return step.with_.get("replicas", ADDED) == REPLACED
+def asked_of(step: Step) -> str:
+    """ADDED, REPLACED or MOVED."""
+    return str(step.with_.get("replicas", ADDED))
 
 
-def replace_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> ReplaceParameters:
+def leave_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> LeaveParameters:
     """What counts for this run, as in `reassign_parameters`."""
-    plain = ReplaceParameters()
+    plain = LeaveParameters()
     brokers = parameter_value(playbook, step, given, "brokers")
-    onto = parameter_value(playbook, step, given, "onto")
-    return ReplaceParameters(
-        plain.brokers if brokers is None else str(brokers).strip(), plain.onto if onto is None else str(onto).strip()
+    onto, batch = (parameter_value(playbook, step, given, name) for name in ("onto", "batchSize"))
+    return LeaveParameters(
+        plain.brokers if brokers is None else str(brokers).strip(),
+        plain.onto if onto is None else str(onto).strip(),
+        plain.batch if batch is None else max(int(batch), 1),
     )

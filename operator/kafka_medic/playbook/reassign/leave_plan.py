@@ -1,4 +1,4 @@
-"""The plan of a playbook that replaces brokers which are gone: others get a replica in place of each of theirs."""
+"""The plan of a playbook that empties brokers: those that are gone, for others to replace, or those that are to go."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafka_medic.plan.verify.moves import verify_moves
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.owners.owned_plan import divided
 from kafka_medic.playbook.reassign.moves_plan import Purpose, moves_plan, named_topics, wave_limits
-from kafka_medic.playbook.reassign.parameters import ReassignParameters, reassign_parameters, replace_parameters
+from kafka_medic.playbook.reassign.parameters import ReassignParameters, leave_parameters, reassign_parameters
 from kafka_medic.playbook.reassign.throttle_lists import cut
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.report.units import many
@@ -29,52 +29,65 @@ SHOWN = 10
 """Partitions that stay behind and that the plan names."""
 
 
-def replace_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
-    """The whole plan, its digest included, or why not. Partitions that nobody else has in sync are left out, and named:
-    what such a broker alone has cannot be copied, and comes back with that broker."""
+def leave_plan(request: PlanRequest, step: Step, *, gone: bool) -> Plan | Refusal:
+    """The whole plan, its digest included, or why not. gone: the brokers are down, so that they send nothing.
+    Partitions that nobody else has in sync are then left out, and named: what such a broker alone has cannot be copied,
+    and comes back with that broker."""
     snapshot = request.snapshot
     if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None:
         return unread(snapshot)
-    told = replace_parameters(request.playbook, step, request.run.spec.parameters)
-    gone = _named(request, told.brokers)
+    told = leave_parameters(request.playbook, step, request.run.spec.parameters)
+    leaving = _named(request, told.brokers)
     onto = frozenset[int]() if told.onto == "any" else _ids(told.onto, "onto")
-    if isinstance(gone, Refusal) or isinstance(onto, Refusal):
-        return gone if isinstance(gone, Refusal) else onto  # type: ignore[return-value]
-    rows = {row.tp: row for broker in sorted(gone) for row in troubled_rows(snapshot, broker) or ()}
-    held = [row for _, row in sorted(rows.items()) if set(row.replicas or ()) & gone]
+    if isinstance(leaving, Refusal) or isinstance(onto, Refusal):
+        return leaving if isinstance(leaving, Refusal) else onto  # type: ignore[return-value]
+    names = some(sorted(leaving))
+    rows = {row.tp: row for broker in sorted(leaving) for row in troubled_rows(snapshot, broker) or ()}
+    held = [row for _, row in sorted(rows.items()) if set(row.replicas or ()) & leaving]
     if not held:
-        return Refusal(f"broker {some(sorted(gone))} holds no replica", nothing_to_do=True)
+        return Refusal(f"broker {names} holds no replica", nothing_to_do=True)
     owners = divided(request, {row.topic for row in held})
     if isinstance(owners, Refusal):
         return owners
-    refused = _well_enough(request, held, gone)
+    refused = _well_enough(request, held, leaving, gone=gone)
     if refused:
         return refused
     settings = reassign_parameters(request.playbook, step, request.run.spec.parameters)
     expectations = Expectations.from_spec(request.cluster.spec.expectations)
-    closed = _closed(snapshot, onto, gone)
-    crowded = _crowded(held, {b.id for b in snapshot.brokers if b.live} - closed, gone)
+    closed = frozenset({b.id for b in snapshot.brokers} - onto - leaving) if onto else frozenset[int]()
+    crowded = _crowded(held, {b.id for b in snapshot.brokers if b.live} - closed - leaving, leaving)
     allowed = Allowed(only_give=closed, exclude_topics=(*owners.left, *crowded))
-    placement = _placement(snapshot, expectations, gone, allowed, settings)
+    question = Leave(tuple(sorted(leaving)), gone=gone, skip_lost=gone)
+    placement = _placement(snapshot, expectations, question, allowed, settings)
     if isinstance(placement, Refusal):
         return placement
-    behind = _left_behind(held, placement, gone, crowded)
+    behind = _left_behind(held, placement, leaving, crowded, gone=gone)
     if not placement.summary.partitions:
-        message = f"no replica of broker {some(sorted(gone))} can be replaced: {'; '.join(behind)}"
-        return Refusal(message, nothing_to_do=True)
+        verb = "replaced" if gone else "moved"
+        return Refusal(f"no replica of broker {names} can be {verb}: {'; '.join(behind)}", nothing_to_do=True)
 
     def title(plan: Plan) -> str:
-        named = named_topics(plan.part(ReplicaMoves))
-        return f"replace broker {some(sorted(gone))} in {many(plan.partitions or 0, 'partition')} of {named}"
+        verb = "replace" if gone else "move every replica off"
+        return f"{verb} broker {names} in {many(plan.partitions or 0, 'partition')} of {named_topics(_moves(plan))}"
 
-    lines = (
-        *behind,
-        f"if broker {some(sorted(gone))} comes back meanwhile, the run ends: copies in flight are cancelled, and what "
-        "was replaced by then stays replaced",
+    after = (
+        f"if broker {names} comes back meanwhile, the run ends: copies in flight are cancelled, and what was replaced "
+        "by then stays replaced"
+        if gone
+        else f"broker {names} holds none of these replicas afterwards"
     )
-    return moves_plan(
-        request, step, placement, settings, owners, Purpose(title, replaced=tuple(sorted(gone)), lines=lines)
+    purpose = Purpose(
+        title,
+        gives_up=not gone,
+        batch=told.batch,
+        replaced=tuple(sorted(leaving)) if gone else (),
+        lines=(*behind, after),
     )
+    return moves_plan(request, step, placement, settings, owners, purpose)
+
+
+def _moves(plan: Plan) -> ReplicaMoves:
+    return plan.part(ReplicaMoves)
 
 
 def _named(request: PlanRequest, text: str) -> frozenset[int] | Refusal:
@@ -95,53 +108,50 @@ def _ids(text: str, parameter: str) -> frozenset[int] | Refusal:
     return ids
 
 
-def _closed(snapshot: Snapshot, onto: frozenset[int], gone: frozenset[int]) -> frozenset[int]:
-    """Brokers that get nothing, where the receivers were named."""
-    there = {b.id for b in snapshot.brokers or ()}
-    return frozenset(there - onto - gone) if onto else frozenset()
-
-
-def _crowded(held: list[PartitionRow], takers: set[int], gone: frozenset[int]) -> frozenset[str]:
+def _crowded(held: list[PartitionRow], takers: set[int], leaving: frozenset[int]) -> frozenset[str]:
     """Topics of which a partition is on every broker that could take a replica."""
-    lacking = (row for row in held if len(takers - set(row.replicas or ())) < len(gone & set(row.replicas or ())))
+    lacking = (row for row in held if len(takers - set(row.replicas or ())) < len(leaving & set(row.replicas or ())))
     return frozenset(row.topic for row in lacking)
 
 
-def _well_enough(request: PlanRequest, held: list[PartitionRow], gone: frozenset[int]) -> Refusal | None:
-    """The guards on the question itself: the brokers are gone by every witness, all others are well, and nobody else
-    moves partitions. The receivers are not chosen yet, so each partition stands with the replicas that it keeps."""
-    kept = [(row, tuple(b for b in row.replicas or () if b not in gone)) for row in held]
-    moves = [(row.topic, row.partition, stays, stays) for row, stays in kept if _copied_from(row, gone)]
-    judged = judge_reassign(request.snapshot, moves, 1, request.now, replaced=gone)
-    # What is kept is not what is there, since replicas of brokers that are gone are still listed.
+def _well_enough(
+    request: PlanRequest, held: list[PartitionRow], leaving: frozenset[int], *, gone: bool
+) -> Refusal | None:
+    """The guards on the question itself: brokers that are gone are so by every witness, all others are well, and
+    nobody else moves partitions. The receivers are not chosen yet, so each partition stands with the replicas that it
+    keeps."""
+    kept = [(row, tuple(b for b in row.replicas or () if b not in leaving)) for row in held]
+    moves = [(row.topic, row.partition, stays, stays) for row, stays in kept if not gone or _copied_from(row, leaving)]
+    judged = judge_reassign(request.snapshot, moves, 1, request.now, replaced=leaving if gone else ())
+    # What is kept is not what is there, since replicas of brokers that leave are still listed.
     refusals = tuple(r for r in judged.refusals if r.guard is not Guard.PRECONDITIONS_HOLD)
     if not refusals:
         return None
     return Refusal("; ".join(r.message for r in refusals[:3]), refusals)
 
 
-def _copied_from(row: PartitionRow, gone: frozenset[int]) -> bool:
+def _copied_from(row: PartitionRow, leaving: frozenset[int]) -> bool:
     """Whether somebody else has it in sync."""
     isr = known_ids(row.isr)
-    return isr is not None and bool(isr - gone)
+    return isr is not None and bool(isr - leaving)
 
 
 def _placement(
     snapshot: Snapshot,
     expectations: Expectations,
-    gone: frozenset[int],
+    wanted: Leave,
     allowed: Allowed,
     settings: ReassignParameters,
 ) -> Placement | Refusal:
     """Which replicas go where, verified."""
-    assert snapshot.partitions is not None  # replace_plan saw to it
+    assert snapshot.partitions is not None  # leave_plan saw to it
     columns = snapshot.partitions.select(["topic", "partition", "replicas", "leader", "isr", "sizeBytes"])
     brokers = tuple(
         PlanBroker(b.id, b.rack if expectations.rack_aware else None, b.live, b.disk_free)
         for b in snapshot.brokers or ()
     )
     try:
-        question = Relocation(columns, brokers, Leave(tuple(sorted(gone)), gone=True, skip_lost=True), allowed)
+        question = Relocation(columns, brokers, wanted, allowed)
         placement = plan_relocation(question, wave_limits(settings))
         placement = placement if settings.throttle_bytes_per_second is None else cut(placement)
     except ProblemError as trouble:
@@ -155,11 +165,11 @@ def _placement(
 
 
 def _left_behind(
-    held: list[PartitionRow], placement: Placement, gone: frozenset[int], crowded: frozenset[str]
+    held: list[PartitionRow], placement: Placement, leaving: frozenset[int], crowded: frozenset[str], *, gone: bool
 ) -> list[str]:
-    """What a person has to know of the partitions that keep a replica on a broker that is gone."""
+    """What a person has to know of the partitions that keep a replica on these brokers."""
     lines = []
-    lost = [row for row in held if not _copied_from(row, gone)]
+    lost = [row for row in held if gone and not _copied_from(row, leaving)]
     if lost:
         ends = [
             f"{row.tp} (log end offset {'unknown' if row.log_end is None else row.log_end})" for row in lost[:SHOWN]
@@ -167,7 +177,7 @@ def _left_behind(
         more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
         lines.append(
             f"left out, because no other broker has them in sync: {', '.join(ends)}{more}; their records come back "
-            f"with broker {some(sorted(gone))}"
+            f"with broker {some(sorted(leaving))}"
         )
     if crowded:
         lines.append(

@@ -1,0 +1,135 @@
+"""May these partitions lose replicas now that others hold what they hold?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
+from kafka_medic.guard import fit
+from kafka_medic.guard.evaluate import evaluate, some
+from kafka_medic.guard.freshness import MAX_AGE, sources_fresh
+from kafka_medic.guard.reassign import NEEDED, brokers_stable, cluster_reachable
+from kafka_medic.guard.rows import known_ids, troubled_rows
+from kafka_medic.guard.verdict import Judgement, Reason, Verdict
+from kafka_medic.resources.vocabulary import Guard
+
+Removals = Mapping[TopicPartition, tuple[frozenset[int], frozenset[int]]]
+"""By partition: its replicas before, and those of them that remain."""
+
+
+def judge_removal(snapshot: Snapshot, removals: Removals, now: datetime, *, max_age: float = MAX_AGE) -> Judgement:
+    """All guards on removing replicas. A partition that has lost them already is not asked about."""
+    rows = {row.tp: row for row in snapshot.rows(set(removals))}
+    left = {tp: both for tp, both in removals.items() if (r := rows.get(tp)) is None or not _done(r, both[1])}
+    return evaluate(
+        [
+            (Guard.SOURCES_FRESH, lambda: sources_fresh(snapshot, now, NEEDED, max_age=max_age)),
+            (Guard.CLUSTER_REACHABLE, lambda: cluster_reachable(snapshot)),
+            (Guard.BROKERS_STABLE, lambda: brokers_stable(snapshot)),
+            (Guard.NO_FOREIGN_REASSIGNMENT, lambda: _no_foreign_reassignment(snapshot, removals)),
+            (Guard.REPLACEMENTS_IN_SYNC, lambda: _replacements_in_sync(snapshot, left, rows)),
+            (Guard.FIT_TO_RECEIVE, lambda: _fit(snapshot, left, rows)),
+            (Guard.PRECONDITIONS_HOLD, lambda: tuple(_preconditions_hold(snapshot, left, rows))),
+        ]
+    )
+
+
+def _done(row: PartitionRow, remain: frozenset[int]) -> bool:
+    return known_ids(row.replicas) == remain and not row.adding and not row.removing
+
+
+def _replacements_in_sync(
+    snapshot: Snapshot, left: Removals, rows: Mapping[TopicPartition, PartitionRow]
+) -> tuple[Reason, ...]:
+    """Every replica that remains is in the ISR, they are enough for min.insync.replicas, and the leader whose word this
+    is has current metadata."""
+    guard = Guard.REPLACEMENTS_IN_SYNC
+    if snapshot.partitions is None:
+        return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
+    behind, few, unknown, leaders = [], [], [], set()
+    for tp, (_, remain) in left.items():
+        row = rows.get(tp)
+        isr = None if row is None else known_ids(row.isr)
+        if row is None or isr is None or row.leader is None or row.leader < 0 or row.min_isr is None:
+            unknown.append(tp)
+            continue
+        leaders.add(row.leader)
+        if not remain <= isr:
+            behind.append(tp)
+        if len(remain) < row.min_isr:
+            few.append(tp)
+    reasons = []
+    if few:
+        message = f"fewer replicas than min.insync.replicas would remain: {some(few)}"
+        reasons.append(Reason(guard, Verdict.DENY, message))
+    if behind:
+        reasons.append(Reason(guard, Verdict.WAIT, f"not every replica that remains is in sync: {some(behind)}"))
+    if unknown:
+        message = f"leader, ISR or min.insync.replicas not known: {some(unknown)}"
+        reasons.append(Reason(guard, Verdict.UNKNOWN, message))
+    for leader in sorted(leaders):
+        reasons += fit.own_view(snapshot, leader, guard, "so its ISR may not be the true one")
+    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every replica that remains is in sync"),)
+
+
+def _fit(snapshot: Snapshot, left: Removals, rows: Mapping[TopicPartition, PartitionRow]) -> tuple[Reason, ...]:
+    """Of the brokers that may lead where the leader goes."""
+    heirs = {b for tp, (_, remain) in left.items() if tp in rows and rows[tp].leader not in remain for b in remain}
+    return fit.fit_to_receive(snapshot, heirs, list(left))
+
+
+def _no_foreign_reassignment(snapshot: Snapshot, removals: Removals) -> tuple[Reason, ...]:
+    """Any reassignment in flight is exactly one of these removals."""
+    guard, troubled = Guard.NO_FOREIGN_REASSIGNMENT, troubled_rows(snapshot)
+    if troubled is None:
+        return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
+    foreign, unknown = [], []
+    for row in troubled:
+        if row.reassigning is None:
+            unknown.append(row.tp)
+        elif row.reassigning and not _ours(row, removals):
+            foreign.append(row.tp)
+    reasons = []
+    if foreign:
+        reasons.append(Reason(guard, Verdict.WAIT, f"another client is reassigning {some(foreign)}"))
+    if unknown:
+        message = f"whether a reassignment is in flight is not known for {some(unknown)}"
+        reasons.append(Reason(guard, Verdict.UNKNOWN, message))
+    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "no other client is reassigning partitions"),)
+
+
+def _ours(row: PartitionRow, removals: Removals) -> bool:
+    before, remain = removals.get(row.tp, (frozenset(), frozenset()))
+    return not row.adding and set(row.removing or ()) <= before - remain and remain <= set(row.replicas or ())
+
+
+def _preconditions_hold(
+    snapshot: Snapshot, left: Removals, rows: Mapping[TopicPartition, PartitionRow]
+) -> Iterator[Reason]:
+    """Each partition is as the plan expects it, or on its way to what remains."""
+    guard = Guard.PRECONDITIONS_HOLD
+    if snapshot.partitions is None:
+        yield Reason(guard, Verdict.UNKNOWN, "the partitions are not known")
+        return
+    drifted, unknown = [], []
+    for tp, (before, remain) in left.items():
+        if not remain or not remain < before:
+            drifted.append(f"{tp}: the plan leaves {sorted(remain)} of {sorted(before)}")
+            continue
+        row = rows.get(tp)
+        replicas = None if row is None else known_ids(row.replicas)
+        if row is None:
+            drifted.append(f"{tp} no longer exists")
+        elif replicas is None or row.reassigning is None:
+            unknown.append(tp)
+        elif row.reassigning and not _ours(row, left):
+            drifted.append(f"{tp} is being reassigned to other replicas")
+        elif replicas != before and not row.reassigning:
+            drifted.append(f"{tp} has replicas {sorted(replicas)}, the plan expects {sorted(before)}")
+    if drifted:
+        yield Reason(guard, Verdict.DENY, f"drift since the plan: {some(drifted)}; plan again")
+    if unknown:
+        yield Reason(guard, Verdict.UNKNOWN, f"the replicas are not known: {some(unknown)}")
+    if not drifted and not unknown:
+        yield Reason(guard, Verdict.ALLOW, "every partition is as planned: unchanged, in progress or done")

@@ -1,0 +1,128 @@
+"""RemoveReplicas: batch after batch, partitions lose the replicas whose place others have taken.
+
+A replica goes once every replica that remains was in sync, as many times in a row as the step before asks. Journal ids
+are `remove-N`. The next batch follows once every partition of this one is led by a replica that remains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
+from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.removal import Removals
+from kafka_medic.playbook.effects import RemoveReplicas
+from kafka_medic.playbook.portions import followed_by, portion
+from kafka_medic.playbook.report import StepReport, StepState
+from kafka_medic.report.units import many
+from kafka_medic.resources.remediation_plan import PartitionChange, Plan, ReplicaMoves, ReplicaRemovals
+from kafka_medic.resources.remediation_status import JournalEntry, Progress
+
+GOAL = "no partition has a replica left that was to go"
+
+
+class Standing(Enum):
+    """Of one partition. GONE: the replicas are, and it is led and in sync."""
+
+    BEFORE = "before"
+    GOING = "going"
+    GONE = "gone"
+    DRIFTED = "drifted"
+    UNKNOWN = "unknown"
+
+
+def removals(plan: Plan) -> Removals:
+    """By partition: its replicas before, and those that remain."""
+    return {
+        TopicPartition(c.topic, c.partition): (frozenset(c.replicas_before), frozenset(c.replicas))
+        for c in plan.part(ReplicaRemovals).each()
+    }
+
+
+def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
+    """Where the step stands. Pure; `journal` by id."""
+    changes = plan.part(ReplicaRemovals).each()
+    if snapshot.partitions is None:
+        return StepReport(StepState.UNKNOWN, "the partitions could not be read")
+    rows = {row.tp: row for row in snapshot.rows({TopicPartition(c.topic, c.partition) for c in changes})}
+    where = {tp: (c, standing(c, rows.get(tp))) for c in changes for tp in (TopicPartition(c.topic, c.partition),)}
+    gone = [c for c, s in where.values() if s is Standing.GONE]
+    count = Progress(done=len(gone), total=len(changes), unit="partitions")
+    for state, step_state, message in (
+        (Standing.DRIFTED, StepState.DRIFTED, "another client changed the replicas of"),
+        (Standing.UNKNOWN, StepState.UNKNOWN, "replicas, leader or ISR could not be read of"),
+    ):
+        if found := sorted(tp for tp, (_, s) in where.items() if s is state):
+            return StepReport(step_state, f"{message} {some(found, 3)}", progress=count)
+    if len(gone) == len(changes):
+        observed = tuple(id_ for id_ in journal if id_.startswith(f"{step}/remove-"))
+        return StepReport(StepState.REACHED, GOAL, observed=observed, progress=count)
+    batch = min(c.wave for c, s in where.values() if s is not Standing.GONE)
+    observed = tuple(id_ for n in range(batch) if (id_ := f"{step}/remove-{n}") in journal)
+    mine = {tp: both for tp, both in where.items() if both[0].wave == batch}
+    due = sorted(tp for tp, (_, s) in mine.items() if s is Standing.BEFORE)
+    name = f"batch {batch + 1} of {max(c.wave for c in changes) + 1}"
+    if not due:
+        waits = sorted(tp for tp, (_, s) in mine.items() if s is Standing.GOING)
+        message = f"{name}: waiting until {some(waits, 3)} is led and in sync"
+        return StepReport(StepState.WAIT, message, observed=observed, progress=count)
+    asked = portion(snapshot, due)
+    return StepReport(
+        StepState.ACT,
+        f"{name}: removing replicas of {many(len(asked), 'partition')}{followed_by(asked, due)}",
+        intent=RemoveReplicas(f"{step}/remove-{batch}", {tp: tuple(mine[tp][0].replicas) for tp in asked}),
+        target=some(due, 5),
+        observed=observed,
+        progress=count,
+    )
+
+
+def standing(change: PartitionChange, row: PartitionRow | None) -> Standing:
+    """Where the partition stands between the plan's before and after."""
+    if row is None:
+        return Standing.DRIFTED
+    if row.replicas is None or row.isr is None or row.leader is None or row.adding is None or row.removing is None:
+        return Standing.UNKNOWN
+    before, remain, have = set(change.replicas_before), set(change.replicas), set(row.replicas)
+    if row.adding or row.removing:
+        ours = not row.adding and set(row.removing) <= before - remain and have == remain | set(row.removing)
+        return Standing.GOING if ours else Standing.DRIFTED
+    if have == remain:
+        return Standing.GONE if row.leader in remain and remain <= set(row.isr) else Standing.GOING
+    return Standing.BEFORE if have == before else Standing.DRIFTED
+
+
+def give_back(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
+    """The clean end of a run that is given up before replicas have gone: those that were added go again, where every
+    replica from before is in sync. Elsewhere a partition keeps more replicas than it had, which is never less safe."""
+    last = {TopicPartition(c.topic, c.partition): c for c in plan.part(ReplicaRemovals).each()}
+    if not last or not any(e.step == step and e.kind == "Reassign" for e in journal.values()):
+        return StepReport(StepState.REACHED, "")
+    if snapshot.partitions is None:
+        return StepReport(StepState.UNKNOWN, "the partitions could not be read", restores=True)
+    first = {TopicPartition(c.topic, c.partition): c.replicas_before for c in plan.part(ReplicaMoves).changes}
+    due: dict[TopicPartition, tuple[int, ...]] = {}
+    kept = []
+    for row in snapshot.rows(set(last)):
+        now = standing(last[row.tp], row)
+        if now is Standing.UNKNOWN:
+            return StepReport(StepState.UNKNOWN, f"replicas or ISR could not be read of {row.tp}", restores=True)
+        if now is not Standing.BEFORE:
+            continue
+        if set(first[row.tp]) <= set(row.isr or ()):
+            due[row.tp] = tuple(first[row.tp])
+        else:
+            kept.append(row.tp)
+    id_ = f"{step}/give-back"
+    if due:
+        asked = portion(snapshot, sorted(due))
+        return StepReport(
+            StepState.ACT,
+            f"removing the added replicas of {many(len(asked), 'partition')}{followed_by(asked, due)}",
+            intent=RemoveReplicas(id_, {tp: due[tp] for tp in asked}),
+            target=some(sorted(due), 5),
+            restores=True,
+        )
+    told = f"{some(sorted(kept), 5)} keeps its added replicas, since not all from before are in sync" if kept else ""
+    return StepReport(StepState.REACHED, told, observed=(id_,) if id_ in journal else ())

@@ -1,0 +1,151 @@
+"""A broker is emptied: copies first, and nothing is removed before every replica that remains is in sync."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation_plan import ReplicaMoves, ReplicaRemovals
+from tests.simulation.brokers import MIN_ISR
+from tests.simulation.deaths import Interrupted, Moments
+from tests.simulation.kafka import SimKafka
+from tests.simulation.world import BROKERS, World
+from tests.thorough import THOROUGH, only
+
+LEAVES = 3
+EVERY = 1 if THOROUGH else 40
+QUIET = {"playbooks": [{"name": "elect-preferred-leaders", "mode": "Observe"}]}
+BEFORE = [[3, 1, 2], [1, 2, 3], [2, 0, 1]]
+
+
+def asked(*, zookeeper: bool = False, batch: str = "1") -> World:
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"}, zookeeper=zookeeper)
+    kafka.topic("orders", *BEFORE, size=5_000_000)
+    kafka.topic("__consumer_offsets", [0, 3, 1])
+    for topic in ("orders", "__consumer_offsets"):
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    world.ask("evacuate-broker", brokers="3", batchSize=batch)
+    return world
+
+
+def held(world: World, broker: int = LEAVES) -> list[str]:
+    return [str(tp) for tp, part in world.kafka.partitions.items() if broker in part.replicas]
+
+
+def throttles(world: World) -> list[tuple[str, str, str]]:
+    return [key for key in world.kafka.dynamic if "throttled" in key[2]]
+
+
+def emptied(world: World) -> None:
+    assert world.run().status.phase == "Succeeded"
+    assert held(world) == []
+    assert all(len(p.replicas) == len(p.isr) == 3 and p.leader in p.isr for p in world.kafka.partitions.values())
+    assert throttles(world) == []
+    assert all(e.state == "Done" for e in world.run().status.journal)
+
+
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_every_replica_is_copied_before_the_first_one_goes(zookeeper: bool) -> None:
+    world = asked(zookeeper=zookeeper)
+    run = world.until_phase("AwaitingApproval")
+    plan = run.status.plan
+    assert plan is not None
+    assert plan.moves == plan.part(ReplicaMoves).lower_bound_moves == 3
+    assert {len(c.replicas) for c in plan.part(ReplicaMoves).changes} == {4}
+    assert {len(c.replicas) for c in plan.part(ReplicaRemovals).each()} == {3}
+    assert [c.wave for c in plan.part(ReplicaRemovals).each()] == [0, 1, 2]
+    assert "move every replica off broker 3 in 3 partitions of 2 topics" in plan.summary
+    world.approve(run)
+    least: dict[TopicPartition, int] = {}
+
+    def watched() -> bool:
+        for tp, part in world.kafka.partitions.items():
+            least[tp] = min(least.get(tp, 9), len(part.isr))
+        return world.run().status.phase == "Succeeded"
+
+    world.until(watched, reconciles=120)
+    emptied(world)
+    assert min(least.values()) == 3
+    kinds = [w.split(" ")[0] for w in world.kafka.writes]
+    assert kinds == ["configs", "reassign", "configs", "reassign", "reassign", "reassign"]
+
+
+def test_nothing_goes_while_a_copy_is_behind() -> None:
+    world = asked(batch="50")
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: [s.name for s in world.run().status.steps if s.phase == "Succeeded"][-1:] == ["copy-replicas"])
+    behind = world.kafka.partitions[TopicPartition("orders", 0)]
+    added = next(b for b in behind.replicas if b not in BEFORE[0])
+    world.kafka.copies_per_tick = 0
+    behind.isr.remove(added)
+    for _ in range(10):
+        world.step()
+    assert len(held(world)) == 3
+    waits = world.run().status.waiting_for
+    assert "ReplacementsInSync" in {w.guard for w in waits}, waits
+    world.kafka.copies_per_tick = 2
+    world.until_phase("Succeeded")
+    emptied(world)
+
+
+def test_an_abort_while_copies_are_in_flight_and_after_them_goes_back_to_what_was() -> None:
+    for copies, until in (
+        (0, lambda w: any(p.adding for p in w.kafka.partitions.values())),
+        (2, lambda w: all(len(p.isr) == 4 for tp, p in w.kafka.partitions.items() if str(tp) in held(w))),
+    ):
+        world = asked()
+        world.kafka.copies_per_tick = copies
+        world.approve(world.until_phase("AwaitingApproval"))
+        world.until(lambda until=until, world=world: until(world))  # type: ignore[misc]
+        world.approve(world.run(), decision="Reject")
+        world.until_phase("Aborted")
+        found = [sorted(world.kafka.partitions[TopicPartition("orders", n)].replicas) for n in range(3)]
+        assert found == [sorted(replicas) for replicas in BEFORE]
+        assert all(len(p.isr) == 3 for p in world.kafka.partitions.values())
+        assert throttles(world) == []
+
+
+def test_what_every_other_broker_holds_stays_and_is_named() -> None:
+    kafka = SimKafka()
+    kafka.topic("orders", [2, 1, 0])
+    kafka.topic("logs", [2, 1], [0, 2])
+    for topic in ("orders", "logs"):
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = "1"
+    world = World(kafka)
+    expected = {"topics": [{"pattern": "logs", "replicationFactor": 2}]}
+    world.install(brokers=BROKERS, remediation=QUIET, expectations=expected)
+    world.with_pods()
+    world.ask("evacuate-broker", brokers="2")
+    run = world.until_phase("AwaitingApproval")
+    assert run.status.plan is not None
+    assert "every broker that is up holds a replica already: orders" in run.status.plan.summary
+    world.approve(run)
+    world.until_phase("Succeeded")
+    assert held(world, 2) == ["orders-0"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("nth", only([1, 4], range(6)))
+def test_killed_at_a_write_to_kafka(nth: int, when: str) -> None:
+    world = asked()
+    world.wrap_kafka = lambda kafka: Interrupted(kafka, ("alter_reassignments", "alter_configs"), nth, when)
+    world.operator()
+    assert world.to_the_end() == 1
+    emptied(world)
+
+
+def test_killed_at_any_write_to_the_api_server() -> None:
+    whole = asked()
+    moments = Moments(whole)
+    whole.wrap_api = lambda _: moments
+    whole.to_the_end()
+    emptied(whole)
+    for told, world in moments.worlds(range(0, len(moments.kept), EVERY)):
+        world.to_the_end()
+        try:
+            emptied(world)
+        except AssertionError as problem:
+            raise AssertionError(f"{told}: {problem}") from problem
