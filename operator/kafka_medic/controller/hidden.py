@@ -62,10 +62,10 @@ def _certificates(old: FindingStatus, snapshot: Snapshot) -> Iterator[str]:
         # An authority is judged only when all that is trusted is known.
         if every or name in old.affected or (old.id.endswith("/authorities") and "/" in name):
             yield f"the certificate of {name}: {why}"
-    kafka = snapshot.source("kafka")
-    if (kafka is None or kafka.known) and not any(name.startswith("broker-") for name in (*unread, *known)):
-        return  # no listener has any
-    there = None if snapshot.brokers is None else {f"broker-{b.id}" for b in snapshot.brokers}
+    brokers = snapshot.brokers
+    if any(b.reachable for b in brokers or ()) and not any(name.startswith("broker-") for name in (*unread, *known)):
+        return  # brokers answer, and no certificate of a listener is read: the listener uses none
+    there = None if brokers is None else {f"broker-{b.id}" for b in brokers}
     for name in old.affected:
         if name.startswith("broker-") and name not in (*unread, *known) and (there is None or name in there):
             yield f"the certificate of {name}"

@@ -3,6 +3,7 @@ failure with a reason."""
 
 from __future__ import annotations
 
+import queue
 import socket
 import ssl
 import subprocess
@@ -38,7 +39,7 @@ SHOWN = TlsMaterial(CA_PEM, CLIENT.cert_chain_pems[0].bytes().decode(), CLIENT.p
 
 @pytest.fixture
 def server():
-    """Starts a server that serves this certificate, and lists how handshakes ended."""
+    """Starts a server that serves this certificate, and tells how handshakes ended."""
     with ExitStack() as opened:
 
         def start(certificate, *, asks_for_certificate=False, version=None, silent=False):
@@ -62,15 +63,15 @@ def server():
                         continue
                     try:
                         with context.wrap_socket(link, server_side=True) as secured:
-                            start.ended.append("good")
+                            start.ended.put("good")
                             secured.recv(1)
                     except OSError as problem:
-                        start.ended.append(type(problem).__name__)
+                        start.ended.put(type(problem).__name__)
 
             threading.Thread(target=serve, daemon=True).start()
             return "127.0.0.1", listener.getsockname()[1]
 
-        start.ended, start.kept = [], []
+        start.ended, start.kept = queue.Queue(), []
         yield start
 
 
@@ -92,7 +93,7 @@ def test_a_chain_as_it_is_served(server):
     assert int(leaf.serial, 16) == own.serial_number
     assert leaf.fingerprint == own.fingerprint(hashes.SHA256()).hex()
     assert "trustme" in leaf.subject
-    assert server.ended == ["good"], "the same handshake as those of the operator's clients"
+    assert server.ended.get(timeout=10) == "good", "the same handshake as those of the operator's clients"
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -112,7 +113,8 @@ def test_what_the_operator_refuses_is_read_all_the_same(server, version):
 def test_a_server_that_wants_a_certificate_gets_it_and_notes_no_failure(server):
     (chain,) = read(server(MINE, asks_for_certificate=True)).values()
     assert len(chain) == 2
-    assert server.ended == ["good"]
+    assert server.ended.get(timeout=10) == "good"
+    assert server.ended.empty()
 
 
 def test_who_does_not_serve_one_fails_alone(server):
@@ -140,7 +142,7 @@ def test_a_destination_that_is_not_permitted_is_not_connected_to(server):
     here = server(MINE)
     refused = read(here, destinations=Destinations("ns"))[0]
     assert refused.kind is FailureKind.DESTINATION
-    assert server.ended == []
+    assert server.ended.empty()
     assert len(read(here, destinations=Destinations("ns", loopback=True))[0]) == 2
 
 
