@@ -26,6 +26,7 @@ MUTANTS = (
     "reassign:_no_foreign_reassignment:NoForeignReassignment",
     "reassign:brokers_stable:BrokersStable",
     "reassign:_preconditions_hold:PreconditionsHold",
+    "reassign:_replaced_brokers_down:ReplacedBrokersDown",
     "elect:_partitions_known:PartitionsKnown",
     "elect:controller_active:ControllerActive",
     "elect:_in_isr:PreferredInIsr",

@@ -136,16 +136,24 @@ class Effects(Owned):
         moving, foreign = self.known(seen, "moving", now)
         if foreign:
             self.blame(f"reassigns while somebody else moves {sorted(foreign)}")
-        if silent or set(self.kafka.racks) - up:
+        replaced = set(plan.get("replacedBrokers") or ())
+        if silent - replaced or set(self.kafka.racks) - up - replaced:
             self.blame("reassigns while a broker is down or silent")
+        if serving := replaced & (up | self.kafka.zombies):
+            self.blame(f"replaces broker {sorted(serving)}, which is a member or serves clients")
         if len(up) < (plan.get("replicationFactor") or 1):
             self.blame("reassigns with fewer live brokers than the factor")
         for tp, replicas in targets.items():
             if tp not in planned or list(replicas) != planned[tp]["replicas"]:
                 self.blame(f"{tp} to {replicas} is not in the plan")
-            now_on, _, leader, _ = self.row(partitions, tp)
-            if not set(replicas) >= now_on:
-                self.blame(f"{tp} would lose {sorted(now_on - set(replicas))}")
+            now_on, isr, leader, _ = self.row(partitions, tp)
+            gives_up = now_on - set(replicas)
+            if gives_up - replaced:
+                self.blame(f"{tp} would lose {sorted(gives_up - replaced)}")
+            if gives_up & isr or len(replicas) < len(now_on):
+                self.blame(f"{tp} would give up {sorted(gives_up)}, in sync or for nobody")
+            if tp in self.least:
+                self.least[tp] -= gives_up
             if sorted(now_on) != sorted(planned[tp]["replicasBefore"]):
                 self.blame(f"{tp} is on {sorted(now_on)}, which is not where the plan found it")
             if deaf := (set(replicas) - now_on) & stale:
@@ -155,7 +163,7 @@ class Effects(Owned):
             if leader not in up:
                 self.blame(f"{tp} has no live leader to copy from")
         self.owners_are_off({tp.topic for tp in targets}, seen, now)
-        if all(moving.get(tp) == set(replicas) for tp, replicas in targets.items()):
+        if all(moving.get(tp) == set(replicas) | partitions[tp][0] for tp, replicas in targets.items()):
             self.blame("reassigns what it has seen to be reassigned so already")
         rate = plan.get("throttleBytesPerSecond")
         brokers = {b for c in plan["changes"] for b in c["replicas"]}

@@ -64,6 +64,11 @@ class Faults:
         recovery = self.random.uniform(30, 90) if broker in self.slow else self.random.uniform(3, 20)
         self.later(recovery, "pod_up", broker, self.pods.uid(broker))
 
+    def _comes_back(self) -> None:
+        """Brokers that were given up are started after all."""
+        for broker in sorted(set(self.kafka.racks) - self.kafka.up - self.starting):
+            self._starts_anew(broker)
+
     def _hanging(self, broker: int, seconds: float) -> None:
         """Its graceful end would take longer than the grace period: the kubelet kills it."""
         self.kafka.hanging.add(broker)

@@ -273,7 +273,8 @@ class Oracle(Effects):
             case "alter_reassignments":
                 self.effects.append("reassign")
                 for tp in args[0].keys() & self.kafka.partitions.keys():
-                    self.least[tp] = frozenset(self.kafka.partitions[tp].before or self.kafka.partitions[tp].replicas)
+                    part = self.kafka.partitions[tp]
+                    self.least[tp] = frozenset(part.before or part.replicas) - frozenset(part.removing)
                     self.theirs.add(tp)
             case "alter_configs":
                 self.effects.append("configs")

@@ -260,6 +260,21 @@ def _raise(
     return _stage(kafka)
 
 
+def _lost_broker(**how: Any) -> Stage:
+    """A broker has gone with its volume, half an hour ago, and nobody brings it back."""
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"})
+    kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1])
+    kafka.topic("__consumer_offsets", [0, 3, 1])
+    for topic in ("orders", "__consumer_offsets"):
+        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
+    stage = _stage(kafka, **how)
+    kafka.stop(3)
+    assert stage.pods is not None
+    stage.pods._put(3, ready=False, keep=True)
+    stage.world.ask("replace-broker", brokers="3")
+    return stage
+
+
 def _owned(*, raised: bool = True, **how: Any) -> Stage:
     """Topics that have a KafkaTopic: raised, or given another minimum."""
     kafka = SimKafka()
@@ -376,6 +391,8 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "defaults-zookeeper": lambda: _defaults(zookeeper=True),
     "minimum": _minimum,
     "minimum-zookeeper": lambda: _minimum(zookeeper=True),
+    "lost-broker": _lost_broker,
+    "lost-broker-zookeeper": lambda: _lost_broker(zookeeper=True),
     "owned": _owned,
     "owned-minimum": lambda: _owned(raised=False),
     "owned-cruise-control": lambda: _owned(cruise_control=True),
@@ -416,6 +433,8 @@ WEIGHTS = {
     "defaults-zookeeper": 2,
     "minimum": 1,
     "minimum-zookeeper": 1,
+    "lost-broker": 4,
+    "lost-broker-zookeeper": 3,
     "owned": 4,
     "owned-minimum": 2,
     "owned-cruise-control": 3,

@@ -95,8 +95,12 @@ FEARS = {
     "drain": (*ELECTIONS, "cordoned", "pod_replaced"),
     "offsets": ("joined", "joined", "committed", "committed", "dies", "deaf", "blind", "revoked", "rejected"),
     "owned": ("dies", "unpaused", "unpaused", "topics_left", "rejected", "deleted", "foreign", "blind", "revoked"),
+    "lost": (
+        "comes_back", "comes_back", "dies", "killed", "offline", "isr_shrinks", "foreign", "cancelled", "deaf", "blind",
+        "stale", "fenced", "rejected", "revoked",
+    ),
     "raise": ("dies", "offline", "isr_shrinks", "foreign", "cancelled", "deaf", "blind", "behind", "stale", "revoked"),
-}
+}  # fmt: skip
 """By the first word of a scenario: what its effects have most to fear."""
 
 
@@ -157,6 +161,7 @@ def _fault(chance: random.Random, schedule: Schedule) -> Fault:
         "unclean": [number], "laden": [chance.choice((0.3, 1.0, 4.0)), lasts],
         "remade": [number, chance.choice((0.0, 0.5, 3.0, 20.0, None))],
         "disk_fails": [number, broker, lasts], "unpaused": [number], "topics_left": [lasts],
+        "comes_back": [],
     }  # fmt: skip
     feared = FEARS.get(schedule.scenario.partition("-")[0], RESTARTS)
     what = chance.choice(feared if chance.random() < 0.6 else list(args))
@@ -171,6 +176,7 @@ def _broker(chance: random.Random, schedule: Schedule) -> int:
         return int(told[0])
     five = (0, 1, 2, 3, 4)
     nodes = {"parallel": five, "stale-pair": five, "raise-wide": (0, 1, 2, 3), "apart": (0, 1, 2, 10, 11, 12)}
+    nodes |= dict.fromkeys(("lost-broker", "lost-broker-zookeeper"), (0, 1, 2, 3))
     return chance.choice(nodes.get(schedule.scenario, (0, 1, 2)))
 
 

@@ -572,9 +572,11 @@ class Stage(Faults):
     def beyond_cure(self) -> bool:
         """A partition has nobody in sync but brokers that do not know that one of them leads: only their restart cures
         that, and it takes the last replica in sync. Or one such broker was elected, and another one took records as the
-        leader that it still thinks it is, which can be compared with nobody's. That is for a person to decide, and a
-        run may wait for it."""
+        leader that it still thinks it is, which can be compared with nobody's. Or a broker is gone for good. That is
+        for a person to decide, and a run may wait for it."""
         kafka = self.kafka
+        if set(kafka.racks) - kafka.up - self.starting:
+            return True
         unserved = [(tp, p) for tp, p in kafka.partitions.items() if p.isr and not kafka.served(tp)]
         parted = {tp for broker, tp in kafka.parted if broker in kafka.stale}
         return any(set(p.isr) <= kafka.stale.keys() or (tp in parted and p.leader in kafka.stale) for tp, p in unserved)

@@ -89,8 +89,15 @@ def _down_finding(scene: Scene, broker: Broker) -> Finding:
         message=f"broker {broker.id} is down",
         affected=(broker_name(broker.id),),
         evidence=tuple(evidence),
+        playbook=None if broker.recovering else _replaced_by(scene, broker.id),
         for_seconds=_grace(broker, DOWN_FOR),
     )
+
+
+def _replaced_by(scene: Scene, broker_id: int) -> str | None:
+    """The cure of a broker that stays away and holds replicas."""
+    holds = scene.partitions is not None and bool((scene.partitions.replicas.ids == broker_id).any())
+    return "replace-broker" if holds else None
 
 
 def _left(broker: Broker) -> str:
@@ -112,6 +119,7 @@ def _unlisted(scene: Scene) -> Iterator[Finding]:
             message=f"broker {broker_id} holds replicas but is not part of the cluster",
             affected=(broker_name(broker_id),),
             evidence=(f"named as a replica and not among the brokers, {scene.read_from('kafka')}",),
+            playbook="replace-broker",
             for_seconds=DOWN_FOR,
         )
 

@@ -1,8 +1,8 @@
-"""May these replicas be added now?"""
+"""May these replicas be added now, and those of brokers that are gone be given up for them?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -30,6 +30,7 @@ class _Question:
     factor: int
     rows: Mapping[TopicPartition, PartitionRow]
     troubled: tuple[PartitionRow, ...] | None
+    replaced: frozenset[int] = frozenset()
 
     def down(self, broker_id: int) -> bool | None:
         """Registered and answering is up; None when one of the two is not known and the other does not
@@ -41,14 +42,24 @@ class _Question:
 
 
 def judge_reassign(
-    snapshot: Snapshot, moves: Sequence[Move], factor: int, now: datetime, max_age: float = MAX_AGE
+    snapshot: Snapshot,
+    moves: Sequence[Move],
+    factor: int,
+    now: datetime,
+    max_age: float = MAX_AGE,
+    replaced: Collection[int] | None = None,
 ) -> Judgement:
-    """All guards on sending, or going on with, a reassignment that only adds replicas. What may pass by
-    itself (a broker that is down, somebody else's reassignment) is Wait; a plan that no longer fits the
-    cluster is Deny."""
+    """All guards on sending, or going on with, a reassignment that adds replicas and removes none but those on brokers
+    that it replaces; with `replaced` None it is about an effect that copies nothing. What may pass by itself (a broker
+    that is down, somebody else's reassignment) is Wait; a plan that no longer fits the cluster is Deny."""
     wanted = {TopicPartition(t, p): (tuple(before), tuple(after)) for t, p, before, after in moves}
     question = _Question(
-        snapshot, wanted, factor, {r.tp: r for r in snapshot.rows(set(wanted))}, troubled_rows(snapshot)
+        snapshot,
+        wanted,
+        factor,
+        {r.tp: r for r in snapshot.rows(set(wanted))},
+        troubled_rows(snapshot),
+        frozenset(replaced or ()),
     )
     return evaluate(
         [
@@ -58,8 +69,9 @@ def judge_reassign(
             (Guard.TARGETS_ALIVE, lambda: _targets_alive(question)),
             (fit.FIT_TO_RECEIVE, lambda: _fit(question)),
             (Guard.NO_FOREIGN_REASSIGNMENT, lambda: _no_foreign_reassignment(question)),
-            (Guard.BROKERS_STABLE, lambda: brokers_stable(snapshot)),
+            (Guard.BROKERS_STABLE, lambda: brokers_stable(snapshot, question.replaced)),
             (Guard.PRECONDITIONS_HOLD, lambda: _preconditions_hold(question, len(moves))),
+            *([] if replaced is None else [(Guard.REPLACED_BROKERS_DOWN, lambda: _replaced_brokers_down(question))]),
         ]
     )
 
@@ -142,8 +154,8 @@ def _fit(q: _Question) -> tuple[Reason, ...]:
 
 
 def _no_foreign_reassignment(q: _Question) -> tuple[Reason, ...]:
-    """Any reassignment in flight is exactly one of these moves: it removes nothing and leads to the planned
-    set."""
+    """Any reassignment in flight is exactly one of these moves: it leads to the planned set, and removes nothing but
+    what the plan replaces."""
     guard = Guard.NO_FOREIGN_REASSIGNMENT
     if q.troubled is None:
         return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
@@ -165,18 +177,51 @@ def _no_foreign_reassignment(q: _Question) -> tuple[Reason, ...]:
 
 def _is_ours(q: _Question, row: PartitionRow) -> bool:
     replicas, move = known_ids(row.replicas), q.moves.get(row.tp)
-    if replicas is None or move is None or row.removing:
+    if replicas is None or move is None:
         return False
     before, after = move
-    # Kafka lists the replicas being added among the replicas (KIP-455).
-    return replicas | set(row.adding or ()) == set(after) and set(row.adding or ()) <= set(after) - set(before)
+    adding, removing = set(row.adding or ()), set(row.removing or ())
+    if not removing <= (set(before) - set(after)) & q.replaced:
+        return False
+    # Kafka lists the replicas being added, and those being removed, among the replicas (KIP-455).
+    return replicas | adding == set(after) | removing and adding <= set(after) - set(before)
 
 
-def brokers_stable(snapshot: Snapshot) -> tuple[Reason, ...]:
-    """Every broker is registered, answers and recovers no log."""
+def _replaced_brokers_down(q: _Question) -> tuple[Reason, ...]:
+    """The controller has no registration of a broker that is replaced, the broker does not answer either, and it is in
+    no ISR of these partitions. One witness is not enough: a broker that is cut off from the operator alone still serves
+    clients."""
+    guard, brokers = Guard.REPLACED_BROKERS_DOWN, q.snapshot.brokers
+    if not q.replaced:
+        return (Reason(guard, Verdict.ALLOW, "no broker is replaced"),)
+    if brokers is None or q.snapshot.partitions is None:
+        return (Reason(guard, Verdict.UNKNOWN, "the brokers or the partitions are not known"),)
+    reasons = []
+    for broker in sorted((b for b in brokers if b.id in q.replaced), key=lambda b: b.id):
+        if broker.registered:
+            reasons.append(
+                Reason(guard, Verdict.DENY, f"broker {broker.id} is registered, so it is not to be replaced")
+            )
+        elif broker.reachable:
+            reasons.append(Reason(guard, Verdict.DENY, f"broker {broker.id} answers, so it may still serve clients"))
+        elif broker.registered is None or broker.reachable is None:
+            message = f"whether broker {broker.id} is registered or answers is not known"
+            reasons.append(Reason(guard, Verdict.UNKNOWN, message))
+    isrs = {row.tp: known_ids(row.isr) for row in q.rows.values()}
+    if unread := [tp for tp, isr in isrs.items() if isr is None]:
+        reasons.append(Reason(guard, Verdict.UNKNOWN, f"the ISR is not known: {some(unread)}"))
+    if held := [tp for tp, isr in isrs.items() if isr and isr & q.replaced]:
+        reasons.append(Reason(guard, Verdict.WAIT, f"a broker that is replaced is still in the ISR of {some(held)}"))
+    gone = f"broker {some(sorted(q.replaced))} is not registered and does not answer"
+    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, gone),)
+
+
+def brokers_stable(snapshot: Snapshot, but: Collection[int] = ()) -> tuple[Reason, ...]:
+    """Every broker is registered, answers and recovers no log; those that the plan replaces are not asked about."""
     guard, brokers = Guard.BROKERS_STABLE, snapshot.brokers
     if brokers is None:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers are not known"),)
+    brokers = tuple(b for b in brokers if b.id not in but)
     down = [b.id for b in brokers if b.registered is False or b.reachable is False]
     recovering = [b.id for b in brokers if b.recovering is True]
     unknown = [b.id for b in brokers if b.id not in down and None in (b.registered, b.reachable, b.recovering)]
@@ -201,8 +246,11 @@ def _preconditions_hold(q: _Question, given: int) -> tuple[Reason, ...]:
         return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
     drifted, unknown = [], []
     for tp, (before, after) in q.moves.items():
-        if len(set(after)) != len(after) or not set(before) <= set(after):
+        if len(set(after)) != len(after) or not set(before) - q.replaced <= set(after) or set(after) & q.replaced:
             drifted.append(f"{tp}: the plan {list(before)} -> {list(after)} does more than add replicas")
+            continue
+        if len(after) < len(before):
+            drifted.append(f"{tp}: the plan {list(before)} -> {list(after)} leaves fewer replicas")
             continue
         row = q.rows.get(tp)
         if row is None:

@@ -21,6 +21,7 @@ SHIPPED = frozenset(
         "raise-min-insync-replicas",
         "raise-replication-factor",
         "remove-leftover-throttles",
+        "replace-broker",
         "reset-consumer-offsets",
         "reset-offsets-of-workload",
         "restart-broker",

@@ -76,6 +76,8 @@ class Artifact(Model):
     )
 
 
+MAX_REPLACED = 16
+"""Brokers that one plan replaces."""
 MAX_LOADS = 1000
 """Brokers whose load a plan shows."""
 Loads = Annotated[tuple[Count, ...], Field(max_length=MAX_LOADS)]
@@ -118,6 +120,11 @@ class ReplicaMoves(Part):
         default=None,
         description="Replicas and leaders of each broker before and after. Absent: more than 1,000 brokers.",
     )
+    replaced_brokers: Annotated[tuple[BrokerId, ...], Field(max_length=MAX_REPLACED)] | None = Field(
+        default=None,
+        description="Brokers that are down and lose their replicas of the changed partitions. Absent: no replica is "
+        "removed.",
+    )
 
     digested: ClassVar = Digested(
         always=paths(
@@ -131,10 +138,14 @@ class ReplicaMoves(Part):
             # The hash decides what the file holds.
             "artifact.uri"
         ),
-        where_any=paths("changes.sizeBytes loads"),
+        where_any=paths("changes.sizeBytes loads replacedBrokers"),
         left_out_before=paths("changes.sizeBytes"),
         shapes={"artifact": lambda artifact: artifact.sha256},
     )
+
+    @property
+    def replaced(self) -> tuple[BrokerId, ...]:
+        return self.replaced_brokers or ()
 
     def topics(self) -> Iterator[str]:
         yield from (c.topic for c in self.changes)

@@ -160,6 +160,7 @@ class Guard(StrEnum):
     TARGET_WITHIN_LOG = "TargetWithinLog"
     PREVIOUS_OFFSETS_KNOWN = "PreviousOffsetsKnown"
     OWNERS_PAUSED = "OwnersPaused"
+    REPLACED_BROKERS_DOWN = "ReplacedBrokersDown"
 
 
 class Verdict(StrEnum):

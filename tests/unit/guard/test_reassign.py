@@ -165,3 +165,84 @@ def test_a_null_in_a_moved_partition(key):
 
 def test_a_topic_partition_is_found_by_both_parts():
     assert TopicPartition("orders", 0) in {r.tp for r in worlds.healthy(rows=BEFORE).rows()}
+
+
+GONE = {"registered": False, "reachable": False}
+HELD = (worlds.partition("orders", 0, (4, 1, 2), isr=[1, 2], leader=1), worlds.partition("orders", 1, (1, 4), isr=[1]))
+REPLACES = (("orders", 0, (4, 1, 2), (1, 2, 3)), ("orders", 1, (1, 4), (1, 3)))
+
+
+def without_4(rows=HELD, **changes):
+    """Broker 4 is gone, and holds replicas."""
+    members = FOUR if changes.get("registered") else (1, 2, 3)
+    views = tuple(worlds.view(n, rows, members=members) for n in (1, 2, 3))
+    broker = replace(worlds.broker(4), **(GONE | changes))
+    return worlds.healthy(rows=rows, brokers=(*worlds.brokers(), broker), views=views)
+
+
+def test_a_broker_that_is_gone_may_be_replaced():
+    judgement = judged(without_4(), moves=REPLACES, replaced=(4,))
+    assert judgement.verdict is Verdict.ALLOW, judgement.refusals
+    assert len(judgement.reasons) == 9
+    nobody_replaced = refusals(without_4(), moves=REPLACES, replaced=())
+    assert nobody_replaced == {"BrokersStable": Verdict.WAIT, "PreconditionsHold": Verdict.DENY}
+    unlisted = replace(without_4(), brokers=worlds.brokers())
+    assert judged(unlisted, moves=REPLACES, replaced=(4,)).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("registered", [True, False, None])
+@pytest.mark.parametrize("reachable", [True, False, None])
+def test_only_both_witnesses_together_say_that_a_broker_is_gone(registered, reachable):
+    found = refusals(without_4(registered=registered, reachable=reachable), moves=REPLACES, replaced=(4,))
+    expected = None if (registered, reachable) == (False, False) else Verdict.UNKNOWN
+    expected = Verdict.DENY if registered or reachable else expected
+    assert found.get("ReplacedBrokersDown") is expected
+
+
+def test_a_replica_that_is_in_sync_is_not_given_up():
+    listed = (worlds.partition("orders", 0, (4, 1, 2), isr=[1, 2, 4], leader=1), HELD[1])
+    assert refusals(without_4(listed), moves=REPLACES, replaced=(4,)) == {"ReplacedBrokersDown": Verdict.WAIT}
+    unread = ({**HELD[0], "isr": None}, HELD[1])
+    assert refusals(without_4(unread), moves=REPLACES, replaced=(4,))["ReplacedBrokersDown"] is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "under_way",
+    [
+        {"replicas": [1, 2, 3, 4], "adding": [3], "removing": [4]},
+        {"replicas": [1, 2, 3]},
+    ],
+)
+def test_a_replacement_under_way_or_done_goes_on(under_way):
+    rows = ({**HELD[0], **under_way}, HELD[1])
+    assert judged(without_4(rows), moves=REPLACES, replaced=(4,)).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "under_way",
+    [
+        {"replicas": [1, 2, 3, 4], "adding": [3], "removing": [2, 4]},
+        {"replicas": [1, 2, 4], "adding": [], "removing": [2]},
+        {"replicas": [4, 1, 2, 5], "adding": [5], "removing": [4]},
+    ],
+)
+def test_a_reassignment_that_removes_anything_else_is_somebody_elses(under_way):
+    rows = ({**HELD[0], **under_way}, HELD[1])
+    found = refusals(without_4(rows), moves=REPLACES, replaced=(4,))
+    assert found["NoForeignReassignment"] is Verdict.WAIT
+    assert found["PreconditionsHold"] is Verdict.DENY
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [((4, 1, 2), (1, 3)), ((4, 1, 2), (1, 3, 4)), ((4, 1, 2), (1, 3, 3)), ((4, 1, 2), (3, 4, 2))],
+)
+def test_a_plan_that_gives_up_more_is_denied(before, after):
+    """Fewer replicas than there were, a replica that is live, and one on the very broker that is replaced."""
+    moves = (("orders", 0, before, after), REPLACES[1])
+    assert refusals(without_4(), moves=moves, replaced=(4,))["PreconditionsHold"] is Verdict.DENY
+
+
+def test_every_other_broker_has_to_be_up():
+    down = replace(without_4(), brokers=(*worlds.brokers(b3={"reachable": False}), replace(worlds.broker(4), **GONE)))
+    assert refusals(down, moves=REPLACES, replaced=(4,))["BrokersStable"] is Verdict.WAIT

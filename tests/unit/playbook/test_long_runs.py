@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_medic.playbook.reassign import raise_plan
-from kafka_medic.playbook.reassign.raise_plan import MAX_SAVED, MAX_WAVES
+from kafka_medic.playbook.reassign import moves_plan
+from kafka_medic.playbook.reassign.moves_plan import MAX_SAVED, MAX_WAVES
 from kafka_medic.playbook.reassign.rate import MOST_CHANGES
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation_plan import ReplicaMoves, SettingChanges
@@ -38,7 +38,7 @@ def test_the_bounds_of_a_plan_are_those_of_the_journal():
 
 
 def test_more_topics_than_one_journal_entry_can_save_are_treated_in_several_runs(monkeypatch):
-    monkeypatch.setattr(raise_plan, "MAX_SAVED", 16)
+    monkeypatch.setattr(moves_plan, "MAX_SAVED", 16)
     kafka = SimKafka(copies_per_tick=1000)
     for number in range(8):
         kafka.topic(f"t{number}", [number % 3])

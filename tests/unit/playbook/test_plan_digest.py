@@ -27,6 +27,8 @@ KEPT = json.loads((Path(__file__).parent / "kept_plans.json").read_text())
 WHOLE = json.loads((Path(__file__).parent / "plans_of_one_record.json").read_text())
 """Plans that each playbook proposed in a simulated cluster, from the last version whose plan was one record with every
 action's fields. Of each summary only its first characters are kept."""
+SINCE = {"replace-broker"}
+"""Playbooks of which no earlier version has a plan."""
 SIZED = [k for k in KEPT if any("sizeBytes" in c for c in k["plan"].get("changes", ())) and "artifact" not in k["plan"]]
 
 
@@ -82,7 +84,7 @@ def test_a_plan_is_put_together_again_of_its_parts(kept):
 @pytest.mark.parametrize("kept", [KEPT, WHOLE])
 def test_they_are_of_every_playbook(kept):
     shipped = {file.stem for file in (Path(__file__).parents[3] / "playbooks").glob("*.yaml")}
-    assert {k["spec"]["playbook"]["name"] for k in kept} == shipped
+    assert {k["spec"]["playbook"]["name"] for k in kept} == shipped - SINCE
 
 
 def leaves(model: type[Model], prefix: str = "") -> Iterator[str]:
@@ -110,7 +112,7 @@ def undecided(kind: type[PlanHeader] | type[Part]) -> set[str]:
     """Fields of which nobody has said how the digest covers them, and what is said of none or twice."""
     said = kind.digested
     found = set(leaves(kind))
-    lists = {path.partition(".")[0] for path in found}
+    lists = {path.partition(".")[0] for path in found if "." in path}
     sets = (said.always, said.left_out, said.where_any - lists)
     twice = {path for path in found if sum(path in paths for paths in sets) > 1}
     named = frozenset().union(*sets)
@@ -184,6 +186,7 @@ LATER = {
         "brokers": [1], "racks": ["a"], "replicasBefore": [1], "replicasAfter": [2], "leadersBefore": [1],
         "leadersAfter": [1],
     },
+    "replacedBrokers": [3],
 }  # fmt: skip
 """Fields that no kept plan has, since they are later."""
 

@@ -39,6 +39,7 @@ WHAT_TO_DO: Mapping[Guard, str] = {
     Guard.PODS_READY_NODE_SCHEDULABLE: "See the named Pods and nodes.",
     Guard.NO_FOREIGN_ROLLOUT: "Wait for the other rollout.",
     Guard.OWNERS_PAUSED: "Run the command in the message, which pauses the owner of the topic, or abort the run.",
+    Guard.REPLACED_BROKERS_DOWN: "If the named broker is back, the run is not needed: `abort` it, or let it end.",
     Guard.POD_IS_THAT_BROKER: "Let the broker answer at its Pod's own address; see the finding PodIdentityMismatch.",
     Guard.PARTITIONS_KNOWN: "See the KafkaCluster's condition Reachable: not every partition could be read.",
     Guard.CONTROLLER_ACTIVE: "Wait until the cluster has an active controller.",

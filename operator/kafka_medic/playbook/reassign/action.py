@@ -1,4 +1,4 @@
-"""ReassignPartitions: replicas are added."""
+"""ReassignPartitions: replicas are added, also in place of those on brokers that are gone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard import owners
+from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.verdict import Reason
 from kafka_medic.playbook.action import Action, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
@@ -14,14 +15,18 @@ from kafka_medic.playbook.effects import Intent, SettingKey, setting_text
 from kafka_medic.playbook.holding import GIVE_UP
 from kafka_medic.playbook.owners.owned_plan import unplanned_owner
 from kafka_medic.playbook.reassign import reassign_step
+from kafka_medic.playbook.reassign.parameters import ADDED, REPLACED, replaces
 from kafka_medic.playbook.reassign.positions import Position, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
 from kafka_medic.playbook.reassign.rate import RATES
+from kafka_medic.playbook.reassign.replace_plan import replace_plan
 from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.report.units import many
+from kafka_medic.resources.errors import Problem
 from kafka_medic.resources.phases import StepPhase
+from kafka_medic.resources.playbook import Playbook, Step
 from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves
 from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
@@ -38,6 +43,9 @@ class ReassignPartitions(Action):
             "bandwidthSharePercent",
             "waveBytesPerBroker",
             "wavePartitions",
+            "replicas",
+            "brokers",
+            "onto",
         }
     )
     demands = (
@@ -48,6 +56,7 @@ class ReassignPartitions(Action):
         Guard.BROKERS_STABLE,
         Guard.FIT_TO_RECEIVE,
         Guard.OWNERS_PAUSED,
+        Guard.REPLACED_BROKERS_DOWN,
     )
     probe = VerifyProbe.TARGET_REPLICAS_IN_SYNC
     hindered_by = frozenset({Guard.NO_REASSIGNMENT, Guard.NO_OTHER_BROKER_DISTURBED})
@@ -58,10 +67,15 @@ class ReassignPartitions(Action):
         every other cure. New topics could keep the finding alive for as long as they are created."""
         return (self.probe,)
 
+    def problems(self, playbook: Playbook, index: int) -> Iterable[Problem]:
+        if playbook.spec.steps[index].with_.get("replicas", ADDED) not in (ADDED, REPLACED):
+            path = f"spec.steps[{index}].with.replicas"
+            yield Problem(path, "is not supported by this step", f"write {ADDED} or {REPLACED}")
+
     def plan(self, request: PlanRequest) -> Plan | Refusal:
         step = request.step(self.name)
         assert step is not None  # it leads the sequence
-        return raise_plan(request, step)
+        return replace_plan(request, step) if replaces(step) else raise_plan(request, step)
 
     def idle(self, plan: Plan) -> bool:
         own = plan.part(ReplicaMoves)
@@ -75,12 +89,20 @@ class ReassignPartitions(Action):
         others = f"another client reassigned {done.topic}-{done.partition}" if done else None
         return drifted or others or unplanned_owner(at.plan, at.snapshot)
 
-    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
-        yield from super().judge(at, intent)
-        yield owners.owners_paused(at.snapshot, at.plan.part(ReplicaMoves).topics())
+    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
+        own = at.plan.part(ReplicaMoves)
+        moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in own.changes]
+        factor = own.replication_factor or 1
+        yield from judge_reassign(at.snapshot, moves, factor, at.now, replaced=own.replaced).reasons
+        yield owners.owners_paused(at.snapshot, own.topics())
 
     def assess(self, at: StepContext) -> StepReport:
         return reassign_step.assess(at.step, at.plan, at.journal, at.snapshot, at.now)
+
+    def needs_its_cause(self, step: Step) -> bool:
+        """A factor that was low is worth raising also while its finding pauses. A broker that is back needs nobody in
+        its place."""
+        return replaces(step)
 
     def owes(self, step: StepStatus, journal: Sequence[JournalEntry]) -> bool:
         """A throttle may be set, or a reassignment in flight, from the first intent until the step has succeeded. Until
@@ -93,10 +115,17 @@ class ReassignPartitions(Action):
         yield replace(report, message="") if report.state is StepState.REACHED else report
 
     def undone(self, at: StepContext) -> str | None:
-        for standing in standings(at.plan.part(ReplicaMoves).changes, at.snapshot):
+        own = at.plan.part(ReplicaMoves)
+        for standing in standings(own.changes, at.snapshot):
             have = None if standing.row is None else standing.row.replicas
+            if have is None:
+                continue
+            if set(have) & set(own.replaced):
+                return (
+                    f"{standing.tp} has replicas {list(have)} again (set by the run: {list(standing.change.replicas)})"
+                )
             planned = len(standing.change.replicas)
-            if have is not None and len(have) < planned:
+            if len(have) < planned:
                 return f"{standing.tp} has {many(len(have), 'replica')} again (set by the run: {planned})"
         return None
 

@@ -8,6 +8,18 @@ from dataclasses import dataclass
 from kafka_medic.playbook.parameters import parameter_value
 from kafka_medic.resources.playbook import Playbook, Step
 
+ADDED, REPLACED = "added", "replaced"
+"""What a step does about replicas: adds what topics lack, or replaces those of brokers that are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceParameters:
+    """`brokers`: ids such as `1,3`, or `cause` (the broker that the finding names). `onto`: ids of the brokers that get
+    the replicas, or `any`."""
+
+    brokers: str = "cause"
+    onto: str = "any"
+
 
 @dataclass(frozen=True, slots=True)
 class ReassignParameters:
@@ -40,4 +52,19 @@ def reassign_parameters(playbook: Playbook, step: Step, given: Mapping[str, int 
         wave_partitions=number("wavePartitions"),
         bandwidth=bandwidth if share is not None else None,
         bandwidth_share=share,
+    )
+
+
+def replaces(step: Step) -> bool:
+    """Whether the step replaces brokers that are gone."""
+    return step.with_.get("replicas", ADDED) == REPLACED
+
+
+def replace_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> ReplaceParameters:
+    """What counts for this run, as in `reassign_parameters`."""
+    plain = ReplaceParameters()
+    brokers = parameter_value(playbook, step, given, "brokers")
+    onto = parameter_value(playbook, step, given, "onto")
+    return ReplaceParameters(
+        plain.brokers if brokers is None else str(brokers).strip(), plain.onto if onto is None else str(onto).strip()
     )

@@ -49,7 +49,8 @@ def _standing(change: PartitionChange, row: PartitionRow | None) -> Standing:
         return Standing(change, Position.UNKNOWN, row, f"{row.tp}: replicas, ISR or reassignments could not be read")
     have, target = set(row.replicas), set(change.replicas)
     if row.adding or row.removing:
-        if have == target and not row.removing:
+        # What a reassignment removes is among the replicas until it ends (KIP-455).
+        if have == target | set(row.removing) and set(row.removing) <= set(change.replicas_before) - target:
             return Standing(change, Position.MOVING, row)
         return Standing(
             change,

@@ -54,7 +54,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     own = plan.part(ReplicaMoves)
     where = standings(own.changes, snapshot)
     count = copied(where, own.throttle_bytes_per_second)
-    drifted = _drift(step, where, journal)
+    drifted = _back(own.replaced, snapshot, where) or _drift(step, where, journal)
     if drifted:
         return StepReport(StepState.DRIFTED, drifted, progress=count)
     unknown = [s.reason for s in where if s.position is Position.UNKNOWN]
@@ -216,6 +216,16 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
                 restores=True,
             )
     return _restore(plan, f"{step}/restore-throttle", f"{step}/throttle", journal, snapshot, None)
+
+
+def _back(replaced: Iterable[int], snapshot: Snapshot, where: tuple[Standing, ...]) -> str | None:
+    """A broker that is replaced and has come back, while it still has replicas to catch up: it needs less data for that
+    than whoever would copy them anew."""
+    back = sorted(b.id for b in snapshot.brokers or () if b.id in set(replaced) and b.registered and b.reachable)
+    left = [s for s in where if s.position is not Position.DONE]
+    if not back or not left:
+        return None
+    return f"broker {some(back)} is back, and {many(len(left), 'partition')} of {len(where)} not replaced yet"
 
 
 def _drift(step: str, where: tuple[Standing, ...], journal: Mapping[str, JournalEntry]) -> str | None:

@@ -225,14 +225,20 @@ def _by_then(snapshot: Snapshot, restarted: frozenset[int]) -> Snapshot:
     assert snapshot.partitions is not None  # restart_plan saw to it
     column = snapshot.partitions.schema.get_field_index("isr")
     field = snapshot.partitions.schema.field(column)
-    brokers, quorum = snapshot.brokers, snapshot.quorum
+    brokers, quorum, views = snapshot.brokers, snapshot.quorum, snapshot.views
     if brokers is not None:
+        back = {b.id for b in brokers if b.id in restarted and not b.registered}
+        views = views and tuple(v if v.members is None else replace(v, members=_with(v.members, back)) for v in views)
         brokers = tuple(_back(b) if b.id in restarted else b for b in brokers)
     if quorum is not None:
         voters = (replace(v, lag=0, last_caught_up_ms=0) if v.id in restarted else v for v in quorum.voters)
         quorum = replace(quorum, voters=tuple(voters)) if snapshot.cluster.mode is Mode.KRAFT else quorum
     partitions = snapshot.partitions.set_column(column, field, _in_sync_by_then(snapshot))
-    return replace(snapshot, partitions=partitions, brokers=brokers, quorum=quorum)
+    return replace(snapshot, partitions=partitions, brokers=brokers, quorum=quorum, views=views)
+
+
+def _with(members: tuple[int, ...], back: set[int]) -> tuple[int, ...]:
+    return tuple(sorted({*members, *back}))
 
 
 def _in_sync_by_then(snapshot: Snapshot) -> pa.ChunkedArray[Any] | pa.Array[Any]:

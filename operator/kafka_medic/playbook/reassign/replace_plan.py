@@ -1,0 +1,166 @@
+"""The plan of a playbook that replaces brokers which are gone: others get a replica in place of each of theirs."""
+
+from __future__ import annotations
+
+from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
+from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.reassign import judge_reassign
+from kafka_medic.guard.rows import known_ids, troubled_rows
+from kafka_medic.guard.verdict import Reason, Verdict
+from kafka_medic.plan.allowed import Allowed, LeftOut
+from kafka_medic.plan.model import Plan as Placement
+from kafka_medic.plan.problem import Broker as PlanBroker
+from kafka_medic.plan.problem import ProblemError
+from kafka_medic.plan.relocation import Leave, Relocation
+from kafka_medic.plan.solver.relocate import plan_relocation
+from kafka_medic.plan.verify.moves import verify_moves
+from kafka_medic.playbook.action import PlanRequest
+from kafka_medic.playbook.owners.owned_plan import divided
+from kafka_medic.playbook.reassign.moves_plan import Purpose, moves_plan, named_topics, wave_limits
+from kafka_medic.playbook.reassign.parameters import ReassignParameters, reassign_parameters, replace_parameters
+from kafka_medic.playbook.reassign.throttle_lists import cut
+from kafka_medic.playbook.refusal import Refusal, unread
+from kafka_medic.report.units import many
+from kafka_medic.resources.playbook import Step
+from kafka_medic.resources.remediation_plan import MAX_REPLACED, Plan, ReplicaMoves
+from kafka_medic.resources.vocabulary import Guard
+
+SHOWN = 10
+"""Partitions that stay behind and that the plan names."""
+
+
+def replace_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
+    """The whole plan, its digest included, or why not. Partitions that nobody else has in sync are left out, and named:
+    what such a broker alone has cannot be copied, and comes back with that broker."""
+    snapshot = request.snapshot
+    if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None:
+        return unread(snapshot)
+    told = replace_parameters(request.playbook, step, request.run.spec.parameters)
+    gone = _named(request, told.brokers)
+    onto = frozenset[int]() if told.onto == "any" else _ids(told.onto, "onto")
+    if isinstance(gone, Refusal) or isinstance(onto, Refusal):
+        return gone if isinstance(gone, Refusal) else onto  # type: ignore[return-value]
+    rows = {row.tp: row for broker in sorted(gone) for row in troubled_rows(snapshot, broker) or ()}
+    held = [row for _, row in sorted(rows.items()) if set(row.replicas or ()) & gone]
+    if not held:
+        return Refusal(f"broker {some(sorted(gone))} holds no replica", nothing_to_do=True)
+    owners = divided(request, {row.topic for row in held})
+    if isinstance(owners, Refusal):
+        return owners
+    refused = _well_enough(request, held, gone)
+    if refused:
+        return refused
+    settings = reassign_parameters(request.playbook, step, request.run.spec.parameters)
+    expectations = Expectations.from_spec(request.cluster.spec.expectations)
+    allowed = Allowed(only_give=_closed(snapshot, onto, gone), exclude_topics=tuple(owners.left))
+    placement = _placement(snapshot, expectations, gone, allowed, settings)
+    if isinstance(placement, Refusal):
+        return placement
+    behind = _left_behind(held, placement, gone)
+    if not placement.summary.partitions:
+        message = f"no replica of broker {some(sorted(gone))} can be replaced now: {'; '.join(behind)}"
+        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.WAIT, message),))
+
+    def title(plan: Plan) -> str:
+        named = named_topics(plan.part(ReplicaMoves))
+        return f"replace broker {some(sorted(gone))} in {many(plan.partitions or 0, 'partition')} of {named}"
+
+    lines = (
+        *behind,
+        f"if broker {some(sorted(gone))} comes back meanwhile, the run ends: copies in flight are cancelled, and what "
+        "was replaced by then stays replaced",
+    )
+    return moves_plan(
+        request, step, placement, settings, owners, Purpose(title, replaced=tuple(sorted(gone)), lines=lines)
+    )
+
+
+def _named(request: PlanRequest, text: str) -> frozenset[int] | Refusal:
+    """The brokers that the parameter `brokers` stands for."""
+    cause = request.run.spec.cause
+    if text == "cause":
+        text = cause.finding_id.rpartition("/broker-")[2] if cause else ""
+    return _ids(text, "brokers")
+
+
+def _ids(text: str, parameter: str) -> frozenset[int] | Refusal:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        return Refusal(f"set the parameter {parameter} to broker ids such as 1,3", permanent=True)
+    ids = frozenset(map(int, parts))
+    if len(ids) > MAX_REPLACED and parameter == "brokers":
+        return Refusal(f"one plan replaces at most {MAX_REPLACED} brokers, not {len(ids)}", permanent=True)
+    return ids
+
+
+def _closed(snapshot: Snapshot, onto: frozenset[int], gone: frozenset[int]) -> frozenset[int]:
+    """Brokers that get nothing, where the receivers were named."""
+    there = {b.id for b in snapshot.brokers or ()}
+    return frozenset(there - onto - gone) if onto else frozenset()
+
+
+def _well_enough(request: PlanRequest, held: list[PartitionRow], gone: frozenset[int]) -> Refusal | None:
+    """The guards on the question itself: the brokers are gone by every witness, all others are well, and nobody else
+    moves partitions. The receivers are not chosen yet, so each partition stands with the replicas that it keeps."""
+    kept = [(row, tuple(b for b in row.replicas or () if b not in gone)) for row in held]
+    moves = [(row.topic, row.partition, stays, stays) for row, stays in kept if _copied_from(row, gone)]
+    judged = judge_reassign(request.snapshot, moves, 1, request.now, replaced=gone)
+    # What is kept is not what is there, since replicas of brokers that are gone are still listed.
+    refusals = tuple(r for r in judged.refusals if r.guard is not Guard.PRECONDITIONS_HOLD)
+    if not refusals:
+        return None
+    return Refusal("; ".join(r.message for r in refusals[:3]), refusals)
+
+
+def _copied_from(row: PartitionRow, gone: frozenset[int]) -> bool:
+    """Whether somebody else has it in sync."""
+    isr = known_ids(row.isr)
+    return isr is not None and bool(isr - gone)
+
+
+def _placement(
+    snapshot: Snapshot,
+    expectations: Expectations,
+    gone: frozenset[int],
+    allowed: Allowed,
+    settings: ReassignParameters,
+) -> Placement | Refusal:
+    """Which replicas go where, verified."""
+    assert snapshot.partitions is not None  # replace_plan saw to it
+    columns = snapshot.partitions.select(["topic", "partition", "replicas", "leader", "isr", "sizeBytes"])
+    brokers = tuple(
+        PlanBroker(b.id, b.rack if expectations.rack_aware else None, b.live, b.disk_free)
+        for b in snapshot.brokers or ()
+    )
+    try:
+        question = Relocation(columns, brokers, Leave(tuple(sorted(gone)), gone=True, skip_lost=True), allowed)
+        placement = plan_relocation(question, wave_limits(settings))
+        placement = placement if settings.throttle_bytes_per_second is None else cut(placement)
+    except ProblemError as trouble:
+        return Refusal(f"no plan: {trouble}")
+    if violations := verify_moves(question, placement, wave_limits(settings)):
+        first = "; ".join(str(v) for v in list(violations)[:3])
+        return Refusal(
+            f"the planner's plan failed its own check, so the operator does not propose it: {first}", permanent=True
+        )
+    return placement
+
+
+def _left_behind(held: list[PartitionRow], placement: Placement, gone: frozenset[int]) -> list[str]:
+    """What a person has to know of the partitions that keep a replica on a broker that is gone."""
+    lines = []
+    lost = [row for row in held if not _copied_from(row, gone)]
+    if lost:
+        ends = [
+            f"{row.tp} (log end offset {'unknown' if row.log_end is None else row.log_end})" for row in lost[:SHOWN]
+        ]
+        more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
+        lines.append(
+            f"left out, because no other broker has them in sync: {', '.join(ends)}{more}; their records come back "
+            f"with broker {some(sorted(gone))}"
+        )
+    for why, count in placement.summary.left_out.items():
+        if count and why is not LeftOut.LOST:
+            lines.append(f"left out: {many(count, 'partition')} that {why.sentence}")
+    return lines

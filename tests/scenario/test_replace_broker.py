@@ -1,0 +1,231 @@
+"""A broker that stays away loses its replicas to others, and nothing else is lost; each way in which it must not."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation_plan import ReplicaMoves
+from tests.simulation.brokers import MIN_ISR
+from tests.simulation.deaths import Interrupted, Moments
+from tests.simulation.kafka import SimKafka
+from tests.simulation.world import BROKERS, World
+from tests.thorough import THOROUGH, only
+
+GONE = 3
+EVERY = 1 if THOROUGH else 40
+"""`make simulate` dies at every moment, `make check` at some."""
+FIVE: dict[int, str | None] = {0: "a", 1: "b", 2: "c", 3: "a", 4: "b"}
+QUIET = {"playbooks": [{"name": "elect-preferred-leaders", "mode": "Observe"}]}
+
+
+def four_brokers(*, zookeeper: bool = False, racks: dict[int, str | None] | None = None) -> World:
+    kafka = SimKafka(racks=racks or {0: "a", 1: "b", 2: "c", 3: "a"}, zookeeper=zookeeper)
+    kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1], size=5_000_000)
+    kafka.topic("__consumer_offsets", [0, 3, 1])
+    for topic in ("orders", "__consumer_offsets"):
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    return world
+
+
+def lose(world: World, broker: int = GONE) -> None:
+    """With its node and its volume: nothing starts it again."""
+    world.kafka.stop(broker)
+    assert world.pods is not None
+    world.pods._put(broker, ready=False, keep=True)
+
+
+@pytest.fixture
+def world() -> World:
+    return four_brokers()
+
+
+def held(world: World, broker: int = GONE) -> list[str]:
+    return [str(tp) for tp, part in world.kafka.partitions.items() if broker in part.replicas]
+
+
+def throttles(world: World) -> list[tuple[str, str, str]]:
+    return [key for key in world.kafka.dynamic if "throttled" in key[2]]
+
+
+def test_a_broker_that_stays_away_is_replaced(world: World) -> None:
+    lose(world)
+    world.until(lambda: bool(world.runs()), reconciles=200)
+    began = world.now
+    run = world.until_phase("AwaitingApproval")
+    assert run.spec.playbook.name == "replace-broker"
+    assert run.spec.cause is not None
+    assert run.spec.cause.finding_id == "BrokerDown/broker-3"
+    assert (began - world.runs()[0].metadata.creation_timestamp).total_seconds() < 60
+    plan = run.status.plan
+    assert plan is not None
+    assert plan.part(ReplicaMoves).replaced_brokers == (GONE,)
+    assert plan.moves == plan.part(ReplicaMoves).lower_bound_moves == 3
+    assert "replace broker 3 in 3 partitions of 2 topics" in plan.summary
+    assert world.kafka.writes == []
+
+    world.approve(run)
+    done = world.until_phase("Succeeded")
+
+    assert held(world) == []
+    assert all(len(p.replicas) == len(p.isr) == 3 for p in world.kafka.partitions.values())
+    assert throttles(world) == []
+    assert not done.status.restore_owed
+    for _ in range(20):
+        world.step(300)
+    assert len(world.runs()) == 1, "the broker is still down, and nothing is left to be done about it"
+
+
+def test_a_broker_that_is_away_for_a_rollout_is_not_replaced(world: World) -> None:
+    lose(world)
+    for _ in range(100):
+        world.step()  # 25 minutes
+    assert world.runs() == []
+    world.kafka.start(GONE)
+    assert world.pods is not None
+    world.pods.ready(GONE)
+    for _ in range(100):
+        world.step()
+    assert world.runs() == []
+
+
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_a_broker_that_comes_back_meanwhile_ends_the_run(zookeeper: bool) -> None:
+    world = four_brokers()
+    lose(world)
+    world.ask("replace-broker", brokers="3")
+    world.kafka.copies_per_tick = 0
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    world.kafka.start(GONE)
+    assert world.pods is not None
+    world.pods.ready(GONE)
+    ended = world.until_phase("Superseded")
+    assert "broker 3 is back" in ended.status.message
+    world.kafka.copies_per_tick = 2
+    world.until(lambda: all(len(p.isr) == 3 for p in world.kafka.partitions.values()))
+    assert held(world) == ["orders-0", "orders-1", "__consumer_offsets-0"]
+    assert throttles(world) == []
+
+
+def test_what_only_that_broker_has_is_left_out_and_named(world: World) -> None:
+    world.kafka.topic("scratch", [3], [0])
+    world.kafka.dynamic["TOPIC", "scratch", MIN_ISR] = "1"
+    world.api.touch("/apis/kafkamedic.dev/v1alpha1/namespaces/ns/kafkaclusters/c")["spec"]["expectations"] = {
+        "topics": [{"pattern": "scratch", "exempt": True}]
+    }
+    lose(world)
+    world.ask("replace-broker", brokers="3")
+    run = world.until_phase("AwaitingApproval")
+    assert run.status.plan is not None
+    assert "no other broker has them in sync: scratch-0" in run.status.plan.summary
+    world.approve(run)
+    world.until_phase("Succeeded")
+    assert held(world) == ["scratch-0"]
+    assert world.kafka.partitions[TopicPartition("scratch", 0)].isr == [3]
+
+
+def test_a_broker_that_serves_is_never_replaced(world: World) -> None:
+    world.ask("replace-broker", brokers="3")
+    for _ in range(10):
+        world.step()
+    (run,) = world.runs()
+    assert run.status.plan is None
+    assert "broker 3 is registered" in run.status.message
+    assert world.kafka.writes == []
+
+
+def test_a_broker_that_answers_and_is_not_registered_is_not_replaced(world: World) -> None:
+    """A zombie goes on serving whoever asks it."""
+    world.kafka.fence(GONE)
+    world.ask("replace-broker", brokers="3")
+    for _ in range(10):
+        world.step()
+    asked = world.run()
+    assert asked.status.plan is None
+    assert "broker 3 answers" in asked.status.message
+    assert world.kafka.writes == []
+
+
+def test_with_another_broker_down_nobody_is_replaced() -> None:
+    """A rack that is without power comes back, and to copy all that was on it would take what is left."""
+    world = four_brokers(racks=FIVE)
+    lose(world)
+    lose(world, 4)
+    world.ask("replace-broker", brokers="3")
+    for _ in range(10):
+        world.step()
+    asked = world.run()
+    assert asked.status.plan is None
+    assert "broker 4 is down" in asked.status.message
+    assert world.kafka.writes == []
+
+
+def test_a_named_broker_gets_the_replicas() -> None:
+    world = four_brokers(racks=FIVE)
+    lose(world)
+    world.ask("replace-broker", brokers="3", onto="4")
+    run = world.until_phase("AwaitingApproval")
+    assert run.status.plan is not None
+    changes = run.status.plan.part(ReplicaMoves).changes
+    assert {b for c in changes for b in set(c.replicas) - set(c.replicas_before)} == {4}
+    world.approve(run)
+    world.until_phase("Succeeded")
+    assert held(world) == []
+    assert len(held(world, 4)) == 3
+
+
+def test_an_aborted_replacement_leaves_nothing_behind(world: World) -> None:
+    lose(world)
+    world.ask("replace-broker", brokers="3")
+    world.kafka.copies_per_tick = 0
+    run = world.until_phase("AwaitingApproval")
+    world.approve(run)
+    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    world.approve(world.run(), decision="Reject")
+    world.until_phase("Aborted")
+    assert held(world) == ["orders-0", "orders-1", "__consumer_offsets-0"]
+    assert not any(p.adding or p.removing for p in world.kafka.partitions.values())
+    assert throttles(world) == []
+
+
+def replaced_whole(world: World) -> None:
+    assert world.run().status.phase == "Succeeded"
+    assert held(world) == []
+    assert all(len(p.replicas) == len(p.isr) == 3 for p in world.kafka.partitions.values())
+    assert throttles(world) == []
+    assert all(e.state == "Done" for e in world.run().status.journal)
+
+
+def asked() -> World:
+    world = four_brokers()
+    lose(world)
+    world.ask("replace-broker", brokers="3")
+    return world
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("nth", only([1], range(3)))
+def test_killed_at_a_write_to_kafka(nth: int, when: str) -> None:
+    world = asked()
+    world.wrap_kafka = lambda kafka: Interrupted(kafka, ("alter_reassignments", "alter_configs"), nth, when)
+    world.operator()
+    assert world.to_the_end() == 1
+    replaced_whole(world)
+
+
+def test_killed_at_any_write_to_the_api_server() -> None:
+    whole = asked()
+    moments = Moments(whole)
+    whole.wrap_api = lambda _: moments
+    whole.to_the_end()
+    replaced_whole(whole)
+    for told, world in moments.worlds(range(0, len(moments.kept), EVERY)):
+        world.to_the_end()
+        try:
+            replaced_whole(world)
+        except AssertionError as problem:
+            raise AssertionError(f"{told}: {problem}") from problem
