@@ -68,6 +68,12 @@ MOMENTS_OF_A_RAISE = (
     *("before-end", "after-end"),
 )
 """Around each write of a raise: waves, settings, the order of replicas, elections."""
+MOMENTS_OF_A_REPLACEMENT = (
+    *_around("throttle"),
+    *_around("reassign"),
+    *("before-restore", "after-restore", "before-end", "after-end"),
+)
+"""Around each write of a run that replaces a broker."""
 
 GROUPS = 2
 MOMENTS_OF_A_RESET = (

@@ -128,6 +128,49 @@ def test_what_only_that_broker_has_is_left_out_and_named(world: World) -> None:
     assert world.kafka.partitions[TopicPartition("scratch", 0)].isr == [3]
 
 
+def test_topics_that_every_broker_holds_keep_their_place() -> None:
+    """Of three brokers one is gone: what had three replicas has to wait for it."""
+    kafka = SimKafka()
+    kafka.topic("orders", [2, 1, 0])
+    kafka.topic("logs", [2, 1], [0, 2])
+    for topic in ("orders", "logs"):
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = "1"
+    world = World(kafka)
+    expected = {"topics": [{"pattern": "logs", "replicationFactor": 2}]}
+    world.install(brokers=BROKERS, remediation=QUIET, expectations=expected)
+    world.with_pods()
+    lose(world, 2)
+    world.ask("replace-broker", brokers="2")
+    run = world.until_phase("AwaitingApproval")
+    assert run.status.plan is not None
+    assert "every broker that is up holds a replica already: orders" in run.status.plan.summary
+    world.approve(run)
+    world.until_phase("Succeeded")
+    assert held(world, 2) == ["orders-0"]
+    world.ask("replace-broker", brokers="2")
+    for _ in range(5):
+        world.step()
+    again = world.runs()[-1]
+    assert again.status.plan is None
+    assert again.status.phase == "Superseded"
+    assert "no replica of broker 2 can be replaced: left out, because every broker" in again.status.message
+
+
+def test_nothing_is_proposed_again_and_again_where_no_other_broker_can_take_a_replica() -> None:
+    kafka = SimKafka()
+    kafka.topic("orders", [2, 1, 0])
+    kafka.dynamic["TOPIC", "orders", MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    lose(world, 2)
+    for _ in range(100):
+        world.step(60)
+    assert world.runs() == []
+    (found,) = [f for f in world.cluster()["status"]["findings"] if f["type"] == "BrokerDown"]
+    assert any("holds 1 replica, of which other brokers can copy 0" in line for line in found["evidence"])
+
+
 def test_a_broker_that_serves_is_never_replaced(world: World) -> None:
     world.ask("replace-broker", brokers="3")
     for _ in range(10):

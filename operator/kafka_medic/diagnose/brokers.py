@@ -82,22 +82,38 @@ def _down_finding(scene: Scene, broker: Broker) -> Finding:
         evidence.append(f"Pod {broker.pod.name} is {state}, {scene.read_from('kubernetes')}")
     if broker.recovering is True:
         evidence.append(f"it is recovering its log{_left(broker)}; a restart would begin the recovery again")
+    gone = broker.registered is False and broker.reachable is False and not broker.recovering
     return Finding(
         id=f"BrokerDown/{broker_name(broker.id)}",
         type="BrokerDown",
         severity=Severity.CRITICAL,
         message=f"broker {broker.id} is down",
         affected=(broker_name(broker.id),),
-        evidence=tuple(evidence),
-        playbook=None if broker.recovering else _replaced_by(scene, broker.id),
+        evidence=(*evidence, *_held(scene, broker.id)),
+        playbook="replace-broker" if gone and _replaceable(scene, broker.id)[1] else None,
         for_seconds=_grace(broker, DOWN_FOR),
     )
 
 
-def _replaced_by(scene: Scene, broker_id: int) -> str | None:
-    """The cure of a broker that stays away and holds replicas."""
-    holds = scene.partitions is not None and bool((scene.partitions.replicas.ids == broker_id).any())
-    return "replace-broker" if holds else None
+def _replaceable(scene: Scene, broker_id: int) -> tuple[int, int]:
+    """How many replicas the broker holds, and how many of these others could copy: a broker is in sync that can send
+    it, and one that is up does not hold it yet."""
+    found = scene.partitions
+    if found is None:
+        return 0, 0
+    rows = found.replicas.rows[found.replicas.ids == broker_id]
+    sent = found.isr.per_row(found.isr.ids != broker_id)[rows] > 0
+    taken = found.replicas.counts[rows] <= len(scene.live or ())
+    return len(rows), int(np.count_nonzero(sent & taken))
+
+
+def _held(scene: Scene, broker_id: int) -> tuple[str, ...]:
+    held, others = _replaceable(scene, broker_id)
+    if not held:
+        return ()
+    return (
+        f"holds {many(held, 'replica')}, of which other brokers can copy {others}, {scene.read_from('views', 'kafka')}",
+    )
 
 
 def _left(broker: Broker) -> str:
@@ -118,8 +134,11 @@ def _unlisted(scene: Scene) -> Iterator[Finding]:
             severity=Severity.CRITICAL,
             message=f"broker {broker_id} holds replicas but is not part of the cluster",
             affected=(broker_name(broker_id),),
-            evidence=(f"named as a replica and not among the brokers, {scene.read_from('kafka')}",),
-            playbook="replace-broker",
+            evidence=(
+                f"named as a replica and not among the brokers, {scene.read_from('kafka')}",
+                *_held(scene, broker_id),
+            ),
+            playbook="replace-broker" if _replaceable(scene, broker_id)[1] else None,
             for_seconds=DOWN_FOR,
         )
 

@@ -7,7 +7,6 @@ from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.rows import known_ids, troubled_rows
-from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.plan.allowed import Allowed, LeftOut
 from kafka_medic.plan.model import Plan as Placement
 from kafka_medic.plan.problem import Broker as PlanBroker
@@ -53,14 +52,16 @@ def replace_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         return refused
     settings = reassign_parameters(request.playbook, step, request.run.spec.parameters)
     expectations = Expectations.from_spec(request.cluster.spec.expectations)
-    allowed = Allowed(only_give=_closed(snapshot, onto, gone), exclude_topics=tuple(owners.left))
+    closed = _closed(snapshot, onto, gone)
+    crowded = _crowded(held, {b.id for b in snapshot.brokers if b.live} - closed, gone)
+    allowed = Allowed(only_give=closed, exclude_topics=(*owners.left, *crowded))
     placement = _placement(snapshot, expectations, gone, allowed, settings)
     if isinstance(placement, Refusal):
         return placement
-    behind = _left_behind(held, placement, gone)
+    behind = _left_behind(held, placement, gone, crowded)
     if not placement.summary.partitions:
-        message = f"no replica of broker {some(sorted(gone))} can be replaced now: {'; '.join(behind)}"
-        return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.WAIT, message),))
+        message = f"no replica of broker {some(sorted(gone))} can be replaced: {'; '.join(behind)}"
+        return Refusal(message, nothing_to_do=True)
 
     def title(plan: Plan) -> str:
         named = named_topics(plan.part(ReplicaMoves))
@@ -98,6 +99,12 @@ def _closed(snapshot: Snapshot, onto: frozenset[int], gone: frozenset[int]) -> f
     """Brokers that get nothing, where the receivers were named."""
     there = {b.id for b in snapshot.brokers or ()}
     return frozenset(there - onto - gone) if onto else frozenset()
+
+
+def _crowded(held: list[PartitionRow], takers: set[int], gone: frozenset[int]) -> frozenset[str]:
+    """Topics of which a partition is on every broker that could take a replica."""
+    lacking = (row for row in held if len(takers - set(row.replicas or ())) < len(gone & set(row.replicas or ())))
+    return frozenset(row.topic for row in lacking)
 
 
 def _well_enough(request: PlanRequest, held: list[PartitionRow], gone: frozenset[int]) -> Refusal | None:
@@ -147,7 +154,9 @@ def _placement(
     return placement
 
 
-def _left_behind(held: list[PartitionRow], placement: Placement, gone: frozenset[int]) -> list[str]:
+def _left_behind(
+    held: list[PartitionRow], placement: Placement, gone: frozenset[int], crowded: frozenset[str]
+) -> list[str]:
     """What a person has to know of the partitions that keep a replica on a broker that is gone."""
     lines = []
     lost = [row for row in held if not _copied_from(row, gone)]
@@ -160,7 +169,11 @@ def _left_behind(held: list[PartitionRow], placement: Placement, gone: frozenset
             f"left out, because no other broker has them in sync: {', '.join(ends)}{more}; their records come back "
             f"with broker {some(sorted(gone))}"
         )
+    if crowded:
+        lines.append(
+            f"left out, because every broker that is up holds a replica already: {some(sorted(crowded), SHOWN)}"
+        )
     for why, count in placement.summary.left_out.items():
-        if count and why is not LeftOut.LOST:
+        if count and why not in (LeftOut.LOST, LeftOut.EXCLUDED_TOPIC):
             lines.append(f"left out: {many(count, 'partition')} that {why.sentence}")
     return lines
