@@ -79,6 +79,8 @@ class World:
     """Of a cluster on ZooKeeper."""
     ahead: float = 0.0
     """Seconds by which the API server's clock is ahead of the operator's."""
+    served: Callable[..., Any] = lambda _, __: {}
+    """The certificates of brokers, by a connection and their addresses."""
     wrap_kafka: Callable[[SimKafka], Any] = lambda kafka: kafka
     wrap_api: Callable[[SimApi], Any] = lambda api: api
 
@@ -144,6 +146,7 @@ class World:
             kafka=lambda _: self.wrap_kafka(self.kafka),
             zookeeper=lambda _: self.ensemble,
             canary=lambda connection, topic, seconds: SimCanary(self.kafka, topic),
+            served_chains=self.served,
             series=self.series,
             now=lambda: self.now,
             monotonic=self._monotonic,

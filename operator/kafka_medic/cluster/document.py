@@ -22,6 +22,7 @@ from kafka_medic.cluster.broker_document import (
     rollout_in,
     rollout_out,
 )
+from kafka_medic.cluster.certificate_document import chain_in, chain_out
 from kafka_medic.cluster.diverged_document import diverged_in, diverged_out
 from kafka_medic.cluster.fields import (
     SnapshotDocumentError,
@@ -97,6 +98,7 @@ def to_document(snapshot: Snapshot) -> dict[str, Any]:
         "configs": None if snapshot.configs is None else snapshot.configs.to_pylist(),
         "rollouts": None if snapshot.rollouts is None else [rollout_out(r) for r in snapshot.rollouts],
         "owners": None if snapshot.owners is None else [owner_out(owner) for owner in snapshot.owners],
+        "certificates": None if snapshot.certificates is None else [chain_out(c) for c in snapshot.certificates],
         "unplacedPods": [pod_out(pod) for pod in snapshot.unplaced],
         "unplacedControllerPods": [pod_out(pod) for pod in snapshot.unplaced_controllers],
         "canary": None if snapshot.canary is None else snapshot.canary.to_pylist(),
@@ -135,6 +137,7 @@ def from_document(document: Any) -> Snapshot:
         configs=_table(root, "configs", CONFIGS_SCHEMA, ("resourceType", "resource", "name")),
         rollouts=_maybe_list(root, "rollouts", rollout_in),
         owners=_maybe_list(root, "owners", owner_in),
+        certificates=_maybe_list(root, "certificates", chain_in),
         canary=_table(root, "canary", CANARY_SCHEMA, ("topic", "partition")),
         unplaced=list_of(root.get("unplacedPods") or [], "unplacedPods", pod_in),
         unplaced_controllers=list_of(root.get("unplacedControllerPods") or [], "unplacedControllerPods", pod_in),

@@ -11,6 +11,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.certificates import SECRET
+from kafka_medic.cluster.certificates import SOURCE as CERTIFICATES
 from kafka_medic.cluster.snapshot import Broker, Directory, Element, Snapshot, TopicPartition
 
 CONFIGS, GROUPS, LOG_DIRS = "configs", "groups", "log-dirs"
@@ -62,6 +64,13 @@ def groups_unread(snapshot: Snapshot, wanted: Callable[[str], bool] = lambda _: 
 def log_dirs_unread(snapshot: Snapshot, broker: int) -> str | None:
     """Why the log directories of this broker are not known; None when they are, or were never asked for."""
     return snapshot.unread.get(Element(LOG_DIRS, BROKER, str(broker)))
+
+
+def certificates_unread(snapshot: Snapshot) -> dict[str, str]:
+    """Brokers and keys of Secrets whose certificates are not known, by the name that a finding has for them, and
+    why."""
+    found = ((e, why) for e, why in snapshot.unread.items() if e.source == CERTIFICATES)
+    return {e.name if e.kind == SECRET else f"broker-{e.name}": why for e, why in found}
 
 
 def failed_directories(broker: Broker | None) -> tuple[Directory, ...]:

@@ -16,6 +16,8 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.certificates import CertificateChain
+
 NO_LEADER = -1
 """Kafka's own value for a partition that nobody leads (as opposed to null: not known)."""
 
@@ -425,6 +427,8 @@ class Snapshot:
     canary: pa.Table | None = None
     owners: tuple[TopicOwner, ...] | None = None
     """Objects of others that describe topics. None too where nobody was asked: see `acting_owners`."""
+    certificates: tuple[CertificateChain, ...] | None = None
+    """None too where no connection uses TLS. What could not be read is in `unread`."""
     unplaced: tuple[Pod, ...] = ()
     """Pods of brokers that have not yet answered which broker they run, so each may run any."""
     unplaced_controllers: tuple[Pod, ...] = ()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from kafka_medic.clients.certificates import served_chains
 from kafka_medic.clients.destinations import Destinations
 from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka
 from kafka_medic.clients.tls import certificate_outcomes
@@ -20,6 +21,7 @@ from kafka_medic.controller.lease import Starts
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.plan_files import PlanFiles
 from kafka_medic.controller.store import Store
+from kafka_medic.observe.certificates import ReadServed
 from kafka_medic.observe.metrics import exporters
 from kafka_medic.observe.snapshot import MetricsReads
 
@@ -39,6 +41,7 @@ class Clients:
     canary: ConnectCanary
     metrics: Callable[[int, float, Destinations | None], MetricsReads] = exporters
     ask_by_certificate: Ask = certificate_outcomes
+    served_chains: ReadServed = served_chains
     destinations: Callable[[str], Destinations | None] = lambda _: None
     """Where the operator may connect to for a namespace."""
     now: Callable[[], datetime] = utc_now

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kafka_medic.cluster.elements import CONFIGS, TOPIC, group_unread, log_dirs_unread, resource_name
+from kafka_medic.cluster.elements import (
+    CONFIGS,
+    TOPIC,
+    certificates_unread,
+    group_unread,
+    log_dirs_unread,
+    resource_name,
+)
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
 from kafka_medic.resources.kafkacluster_status import FindingStatus
 
@@ -22,6 +29,8 @@ def _hidden(old: FindingStatus, snapshot: Snapshot) -> Iterator[str]:
             broker = old.id.rpartition("/broker-")[2]
             if broker.isdecimal() and (why := log_dirs_unread(snapshot, int(broker))):
                 yield f"log directories of broker {broker}: {why}"
+        case "CertificateExpiring":
+            yield from _certificates(old, snapshot)
         case "OffsetBeyondLogEnd" | "ClientStalled":
             for group in old.affected[:1]:
                 if why := group_unread(snapshot, group):
@@ -41,6 +50,25 @@ def _settings(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
         if element.source == CONFIGS:
             name = resource_name(element.kind, element.name)
             yield name, f"settings of {name}: {why}"
+
+
+def _certificates(old: FindingStatus, snapshot: Snapshot) -> Iterator[str]:
+    """A broker that is away, and may come back with the same certificate, is one whose certificate is not known."""
+    if snapshot.certificates is None:
+        return
+    unread, known = certificates_unread(snapshot), {chain.holder for chain in snapshot.certificates}
+    every = old.affected_count > len(old.affected)
+    for name, why in unread.items():
+        # An authority is judged only when all that is trusted is known.
+        if every or name in old.affected or (old.id.endswith("/authorities") and "/" in name):
+            yield f"the certificate of {name}: {why}"
+    brokers = snapshot.brokers
+    if any(b.reachable for b in brokers or ()) and not any(name.startswith("broker-") for name in (*unread, *known)):
+        return  # brokers answer, and no certificate of a listener is read: the listener uses none
+    there = None if brokers is None else {f"broker-{b.id}" for b in brokers}
+    for name in old.affected:
+        if name.startswith("broker-") and name not in (*unread, *known) and (there is None or name in there):
+            yield f"the certificate of {name}"
 
 
 def _rows(names: Sequence[str], snapshot: Snapshot) -> Iterator[PartitionRow]:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 import pyarrow as pa
 
 from kafka_medic.clients.destinations import Destinations
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.own_rights import OwnRights
-from kafka_medic.clients.ports import Connection, EnsembleConnection, Kafka
+from kafka_medic.clients.ports import Address, Connection, EnsembleConnection, Kafka
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.snapshot import ClusterInfo, Rollout, Snapshot, TopicOwner
 from kafka_medic.controller.clients import Clients
 from kafka_medic.controller.former_certificate import FormerCertificate
 from kafka_medic.controller.kept_state import KeptState
-from kafka_medic.observe.connect import connection, ensemble_connection
+from kafka_medic.observe.certificates import CertificateReader, CertificatesFound
+from kafka_medic.observe.connect import HeldText, connection, ensemble_connection, held_certificates, secured
 from kafka_medic.observe.pods import BrokerPods
 from kafka_medic.observe.snapshot import ClusterReaders, MetricsReads, observe_cluster, unread_cluster
 from kafka_medic.observe.topic_owners import kind_of, topic_owners
@@ -38,11 +39,16 @@ class Observer:
     _metrics: tuple[object, MetricsReads] | None = None
     _rights: OwnRights | None = None
     _former: FormerCertificate = field(init=False)
+    _certificates: CertificateReader = field(init=False)
+    _held: tuple[HeldText, ...] = ()
+    """Certificates, as the Secrets have them now."""
     _brokers: tuple[tuple[str, int], ...] = ()
     """Addresses, as the last observation had them."""
 
     def __post_init__(self) -> None:
-        self._former = FormerCertificate(self.clients.monotonic)
+        clients = self.clients
+        self._former = FormerCertificate(clients.monotonic)
+        self._certificates = CertificateReader(clients.served_chains, clients.now, clients.monotonic)
 
     @property
     def connected(self) -> tuple[Connection, Kafka] | None:
@@ -61,7 +67,8 @@ class Observer:
         try:
             ensemble = self._connect_kafka(cluster)
         except ReadFailed as problem:
-            return unread_cluster(ClusterInfo(cluster.name, namespace=self.namespace), str(problem), self.clients.now())
+            info = ClusterInfo(cluster.name, namespace=self.namespace)
+            return unread_cluster(info, str(problem), self.clients.now(), secured=secured(cluster))
         self._connect_zookeeper(ensemble)
         readers = self._readers(cluster, has_ensemble=ensemble is not None)
         kept = self.kept_state
@@ -82,11 +89,13 @@ class Observer:
         certificate takes effect at the next observation, a client certificate once every broker takes it. Raises
         ReadFailed."""
 
+        @cache
         def secret(name: str) -> Mapping[str, bytes]:
             return self.clients.store.secret(cluster, name)
 
         bounds = self._destinations
         wanted, ensemble = connection(cluster, secret, bounds), ensemble_connection(cluster, secret, bounds)
+        self._held = held_certificates(cluster, secret)
         wanted = self._with_certificate(cluster, wanted)
         if self._connected is None or self._connected[0] != wanted:
             if self._connected is not None:
@@ -132,6 +141,7 @@ class Observer:
             metrics=self._metrics_of(cluster, self._connected[0].timeout_seconds),
             canary=self.canary(cluster),
             owners=self._owners(brokers),
+            certificates=self._certificates_of(self._connected[0]),
             unidentified=pods.unidentified if pods else tuple,
             unidentified_controllers=apart.unidentified if apart else tuple,
             groups=cluster.spec.probes.consumer_groups.wanted(),
@@ -145,6 +155,14 @@ class Observer:
             return None
         assert self._rights is not None
         return partial(topic_owners, self.clients.store.api, self.namespace, labels, self._rights.may)
+
+    def _certificates_of(
+        self, connected: Connection
+    ) -> Callable[[Mapping[int, Address] | None], CertificatesFound] | None:
+        """None where there are none to be read."""
+        if not connected.uses_tls and not self._held:
+            return None
+        return partial(self._certificates.read, connected, self._held)
 
     def _metrics_of(self, cluster: KafkaCluster, seconds: float) -> MetricsReads | None:
         """The probe of the exporters, kept from one observation to the next: a rate needs the page before."""

@@ -222,6 +222,7 @@ class Reconciler:
             ours=ours | self._canary.ours,
             being_set=frozenset(c.resource_name for plan in adding for c in plan.part(SettingChanges).config_changes),
             memory=self._observer.kept_state.memory,
+            skew=self.clients.store.api.skew,
         )
 
     def _report_no_diagnosis(self, problem: Overtime) -> float:

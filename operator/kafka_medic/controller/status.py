@@ -74,7 +74,7 @@ IN_ITS_PLACE: Mapping[str, tuple[str, ...]] = {"quorum": ("zookeeper", "ensemble
 ADVICE = frozenset({"VersionsSupported"})
 """Conditions that do not count for Ready: an old version is a plan to be made, not something wrong now."""
 
-OPTIONAL = frozenset({"canary", "kubernetes", "metrics", "pod-identity", "rollouts", "topic-owners"})
+OPTIONAL = frozenset({"canary", "certificates", "kubernetes", "metrics", "pod-identity", "rollouts", "topic-owners"})
 """Sources that a snapshot may be without because the spec does not ask for them: they say nothing about
 readiness. Any other that is absent was not reached."""
 SOURCES_OF: Mapping[str, tuple[str, ...]] = {
@@ -89,6 +89,7 @@ SOURCES_OF: Mapping[str, tuple[str, ...]] = {
     "TopicOwnedElsewhere": ("topic-owners",),
     "LogDirFailed": ("log-dirs",),
     "DiskFilling": ("log-dirs",),
+    "CertificateExpiring": ("certificates",),
     "ControllerMissing": ("kafka", "quorum"),
     "QuorumDegraded": ("quorum",),
 }

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose import (
@@ -18,6 +19,7 @@ from kafka_medic.diagnose import (
     broker_settings,
     brokers,
     canary,
+    certificates,
     connectivity,
     controller_stuck,
     disks,
@@ -47,6 +49,7 @@ DETECTORS: tuple[Detector, ...] = (
     brokers.detect,
     identity.detect,
     disks.detect,
+    certificates.detect,
     canary.detect,
     authority.detect,
     partitions.detect,
@@ -78,6 +81,7 @@ def diagnose(
     ours: frozenset[TopicPartition] = frozenset(),
     being_set: frozenset[str] = frozenset(),
     memory: DetectorMemory | None = None,
+    skew: Skew | None = None,
 ) -> tuple[Finding, ...]:
     """What is wrong, worst first. A finding's `since` is what its detector knows from `memory` (which holds `snapshot`
     already, see `memory.remember`); else the time remembered for its id; else, when it was there in `previous` already,
@@ -87,11 +91,11 @@ def diagnose(
     given longer from now on: a broker that hung for a while and whose Pod then is not Ready has not begun to start.
 
     `ours` are the partitions that a run of this project is reassigning: they are nobody else's reassignment.
-    `being_set` are the topics whose settings such a run changes afterwards.
+    `being_set` are the topics whose settings such a run changes afterwards. `skew`: of the API server's clock.
     """
     if previous is not None and previous.taken_at >= snapshot.taken_at:
         previous = None  # a clock that went back, or the same snapshot twice: nothing lasted in between
-    scene = Scene(snapshot, expectations or Expectations(), previous, ours, being_set, memory)
+    scene = Scene(snapshot, expectations or Expectations(), previous, ours, being_set, memory, skew)
     if snapshot.partitions is not None:
         topics: Any = pc.unique(snapshot.partitions["topic"])
         scene.expectations.learn(topics.to_pylist())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kafka_medic.cluster.clock import Skew
 from kafka_medic.cluster.document import timestamp
 from kafka_medic.cluster.snapshot import NO_LEADER, Broker, Snapshot, TopicPartition
 from kafka_medic.diagnose.columns import Partitions, partitions_of
@@ -23,6 +24,8 @@ class Scene:
     being_set: frozenset[str] = frozenset()
     """Topics whose settings a run of this project changes once it has added their replicas."""
     memory: DetectorMemory | None = None
+    skew: Skew | None = None
+    """Of the API server's clock to the one that dates the snapshot; None while it is not measured."""
     partitions: Partitions | None = field(init=False)
     brokers: tuple[Broker, ...] = field(init=False)
     """Empty when the brokers are not known: ask `live` first where that matters."""

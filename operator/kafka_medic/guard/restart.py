@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from kafka_medic.cluster.certificates import SOURCE as CERTIFICATES
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.context import RestartContext, RestartQuestion
 from kafka_medic.guard.evaluate import Answer, evaluate
@@ -77,6 +78,8 @@ def judge_restart(
     }
     # What the records of disputed topics would have decided is null where the accounts did not, and refused there.
     others.add("zookeeper-topics")
+    # Whether a certificate ends soon decides about no restart: a restart may be how a new one is loaded.
+    others.add(CERTIFICATES)
     question = RestartQuestion(broker, context, troubled_rows(snapshot, broker))
 
     def ask(guard: RestartGuard) -> Callable[[], Answer]:

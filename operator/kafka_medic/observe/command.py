@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from kafka_medic.clients.failures import FailureKind, ReadFailed
@@ -11,7 +12,8 @@ from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import Kafka
 from kafka_medic.clients.zookeeper import ZooKeeper
 from kafka_medic.cluster.snapshot import Snapshot
-from kafka_medic.observe.connect import connection, ensemble_connection
+from kafka_medic.observe.certificates import CertificateReader
+from kafka_medic.observe.connect import connection, ensemble_connection, held_certificates
 from kafka_medic.observe.metrics import MetricsProbe
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from kafka_medic.resources.kafkacluster import KafkaCluster
@@ -23,13 +25,16 @@ Secrets = Path | Mapping[str, Mapping[str, bytes]] | None
 def take_snapshot(cluster: KafkaCluster, secrets: Secrets = None) -> Snapshot:
     """What the KafkaCluster describes, observed once. Raises ReadFailed for a Secret that is missing; what the cluster
     does not answer is Unknown in the snapshot, not an error."""
-    with opened(cluster, secrets) as (_, readers):
+    with opened(cluster, secrets, certificates=True) as (_, readers):
         return observe_cluster(cluster.name, readers)
 
 
 @contextmanager
-def opened(cluster: KafkaCluster, secrets: Secrets = None) -> Iterator[tuple[Kafka, ClusterReaders]]:
-    """The cluster's Kafka, and all that it is read from. Raises ReadFailed for a Secret that is missing."""
+def opened(
+    cluster: KafkaCluster, secrets: Secrets = None, *, certificates: bool = False
+) -> Iterator[tuple[Kafka, ClusterReaders]]:
+    """The cluster's Kafka, and all that it is read from; its certificates only where they are wanted, since each broker
+    is connected to once more for them. Raises ReadFailed for a Secret that is missing."""
 
     def secret(name: str) -> Mapping[str, bytes]:
         if isinstance(secrets, Mapping):
@@ -50,7 +55,10 @@ def opened(cluster: KafkaCluster, secrets: Secrets = None) -> Iterator[tuple[Kaf
     metrics = MetricsProbe(port, wanted.timeout_seconds) if port else None
     try:
         groups = cluster.spec.probes.consumer_groups.wanted()
-        yield kafka, ClusterReaders(kafka, zookeeper, metrics=metrics, groups=groups)
+        held = held_certificates(cluster, secret) if certificates else ()
+        reads = partial(CertificateReader(at_once=None).read, wanted, held)
+        of_certificates = reads if certificates and (wanted.uses_tls or held) else None
+        yield kafka, ClusterReaders(kafka, zookeeper, metrics=metrics, groups=groups, certificates=of_certificates)
     finally:
         kafka.close()
         if zookeeper is not None:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from kafka_medic.clients.destinations import Destinations
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.ports import Connection, EnsembleConnection, OAuthClient, TlsMaterial
 from kafka_medic.clients.tls import split_address
+from kafka_medic.cluster.certificates import CertificateUse, Peer
 from kafka_medic.resources.durations import parse_duration
-from kafka_medic.resources.kafkacluster import CaSecretRef, KafkaCluster, Sasl, SaslMechanism, Security, Tls
+from kafka_medic.resources.kafkacluster import (
+    CaSecretRef,
+    CertSecretRef,
+    KafkaCluster,
+    Sasl,
+    SaslMechanism,
+    Security,
+    Tls,
+)
 
 Secret = Callable[[str], Mapping[str, bytes]]
 """Name of a Secret -> all that is in it, so that a certificate and its key are of one version; raises ReadFailed that
@@ -23,6 +33,49 @@ _FORMER_CA = re.compile(r"ca-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ\.crt")
 
 MANY_PASSWORDS = "client-passwords"
 """Bitnami's chart keeps the passwords of all its users in this key, with commas in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldText:
+    """Certificates in one key of a Secret, as PEM text, in which a key may stand beside them."""
+
+    use: CertificateUse
+    peer: Peer
+    secret: str
+    key: str
+    text: str = field(repr=False)
+
+
+def held_certificates(cluster: KafkaCluster, secret: Secret) -> tuple[HeldText, ...]:
+    """All that the KafkaCluster's Secrets give the operator, for those who have made its connections of them. Raises
+    ReadFailed for what is missing."""
+    security, ensemble = cluster.spec.security or Security(), cluster.spec.metadata.zookeeper
+    found = list(_held(security.tls, Peer.KAFKA, secret))
+    if ensemble is not None:
+        found += _held(ensemble.tls, Peer.ZOOKEEPER, secret)
+    if security.sasl is not None and security.sasl.mechanism is SaslMechanism.OAUTHBEARER:
+        name = security.sasl.secret_ref.name
+        if PRESENT_CA in (held := secret(name)):
+            text = _text(held, name, PRESENT_CA)
+            found.append(HeldText(CertificateUse.TRUSTED, Peer.TOKEN_ENDPOINT, name, PRESENT_CA, text))
+    return tuple(found)
+
+
+def secured(cluster: KafkaCluster) -> bool:
+    """Whether a connection of the cluster uses certificates."""
+    security, ensemble = cluster.spec.security or Security(), cluster.spec.metadata.zookeeper
+    return security.protocol.value.endswith("SSL") or bool(security.tls) or bool(ensemble and ensemble.tls)
+
+
+def _held(tls: Tls | None, peer: Peer, secret: Secret) -> Iterator[HeldText]:
+    if tls is not None and (ca := tls.ca_secret_ref) is not None:
+        held = secret(ca.name)
+        for key in _trusted_keys(held, ca):
+            yield HeldText(CertificateUse.TRUSTED, peer, ca.name, key, _text(held, ca.name, key))
+    if tls is not None and (own := tls.cert_secret_ref) is not None:
+        held = secret(own.name)
+        key = _shown_keys(held, own)[0]
+        yield HeldText(CertificateUse.CLIENT, peer, own.name, key, _text(held, own.name, key))
 
 
 def connection(cluster: KafkaCluster, secret: Secret, destinations: Destinations | None = None) -> Connection:
@@ -107,17 +160,25 @@ def _material(tls: Tls, secret: Secret) -> TlsMaterial:
     if tls.cert_secret_ref is not None:
         name = tls.cert_secret_ref.name
         held = secret(name)
-        # Both of one kind: a certificate beside a key of another user's fits no connection.
-        strimzi = "tls.crt" not in held and "user.crt" in held
-        certificate = _text(held, name, tls.cert_secret_ref.certificate or ("user.crt" if strimzi else "tls.crt"))
-        key = _text(held, name, tls.cert_secret_ref.key or ("user.key" if strimzi else "tls.key"))
+        certificate, key = (_text(held, name, of) for of in _shown_keys(held, tls.cert_secret_ref))
     return TlsMaterial(ca, certificate, key)
 
 
+def _shown_keys(held: Mapping[str, bytes], ref: CertSecretRef) -> tuple[str, str]:
+    """Of the certificate and its key. Both of one kind: a certificate beside a key of another user's fits no
+    connection."""
+    strimzi = "tls.crt" not in held and "user.crt" in held
+    return ref.certificate or ("user.crt" if strimzi else "tls.crt"), ref.key or ("user.key" if strimzi else "tls.key")
+
+
 def _trusted(held: Mapping[str, bytes], ref: CaSecretRef) -> str:
+    return "\n".join(_text(held, ref.name, key) for key in _trusted_keys(held, ref))
+
+
+def _trusted_keys(held: Mapping[str, bytes], ref: CaSecretRef) -> tuple[str, ...]:
     """While Strimzi replaces its CA, some brokers still show a certificate of the former one."""
     former = sorted(filter(_FORMER_CA.fullmatch, held)) if ref.key == PRESENT_CA else []
-    return "\n".join(_text(held, ref.name, key) for key in (ref.key, *former))
+    return (ref.key, *former)
 
 
 def _text(held: Mapping[str, bytes], name: str, key: str) -> str:

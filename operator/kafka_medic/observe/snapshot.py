@@ -15,9 +15,10 @@ from typing import Protocol
 import pyarrow as pa
 
 from kafka_medic.clients.failures import FailureKind, ReadFailed
-from kafka_medic.clients.ports import BrokerView, ClusterDescription, KafkaReads
+from kafka_medic.clients.ports import Address, BrokerView, ClusterDescription, KafkaReads
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.accounts import TopicRecord
+from kafka_medic.cluster.certificates import SOURCE as CERTIFICATES
 from kafka_medic.cluster.owners import SOURCE as OWNERS
 from kafka_medic.cluster.snapshot import (
     LEADERS_SCHEMA,
@@ -37,6 +38,7 @@ from kafka_medic.cluster.snapshot import (
 from kafka_medic.observe import checks
 from kafka_medic.observe.at_rest import AtRest
 from kafka_medic.observe.brokers import Sighting, brokers_of, members_of, named_by, software_version
+from kafka_medic.observe.certificates import CertificatesFound
 from kafka_medic.observe.contents import Contents
 from kafka_medic.observe.divergence import diverged_logs, stale_leaderships
 from kafka_medic.observe.identities import PodIdentities, identified, identify, numbered, placed
@@ -81,7 +83,8 @@ class ClusterReaders:
     """The places one cluster is read from. Without `zookeeper` the cluster is KRaft; without `pods` and `rollouts`
     there is no Kubernetes (the command line on a laptop), which is not the same as Kubernetes not answering; without
     `controllers` no Pods of KRaft controllers that are no brokers are known, without `metrics` no exporter has been
-    named, without `canary` there is none, without `owners` no objects of others describe topics.
+    named, without `canary` there is none, without `owners` no objects of others describe topics, without `certificates`
+    no connection uses TLS.
     `unidentified` and `unidentified_controllers`: of the Pods that `pods` and `controllers` listed last, those whose id
     only their own answer can tell. `groups`: which consumer groups are read, by name. `namespace`: of the Pods and
     owners, None outside Kubernetes."""
@@ -94,6 +97,7 @@ class ClusterReaders:
     metrics: MetricsReads | None = None
     canary: Callable[[], pa.Table] | None = None
     owners: Callable[[], Sequence[TopicOwner]] | None = None
+    certificates: Callable[[Mapping[int, Address] | None], CertificatesFound] | None = None
     unidentified: Callable[[], Sequence[Pod]] = tuple
     unidentified_controllers: Callable[[], Sequence[Pod]] = tuple
     groups: Callable[[str], bool] = every_group
@@ -133,6 +137,7 @@ def observe_cluster(
         zookeeper = seen.begin("zookeeper", readers.zookeeper.registrations) if readers.zookeeper else None
         quorum = seen.begin("ensemble", readers.zookeeper.ensemble) if readers.zookeeper else None
         described = seen.begin("kafka", lambda: checks.description(readers.kafka.describe_cluster())).value()
+        certificates = _certificates(seen, readers, described)
         # Waited for at the end, so that pages of many megabytes cost the look no time of their own.
         metrics = _metrics(seen, readers.metrics, described, pods, known) if readers.metrics else None
         found = Snapshot(ClusterInfo(name, mode=mode, namespace=readers.namespace), taken_at, ())
@@ -159,13 +164,15 @@ def observe_cluster(
             found = _answered(seen, found, readers, context, pods, metrics)
             value_of(identity)
         unclaimed, controllers = (read() if pods is not None else () for read in readers.without_claim)
-        rolling, owned = value_of(rollouts), value_of(owners)
+        rolling, owned, served = value_of(rollouts), value_of(owners), value_of(certificates)
         found = replace(
             found,
             quorum=_with_pods(value_of(quorum), value_of(apart)),
             rollouts=None if rolling is None else tuple(rolling),
             canary=value_of(canary),
             owners=None if owned is None else tuple(owned),
+            certificates=None if served is None else served.chains,
+            unread=found.unread if served is None else {**found.unread, **served.unread},
         )
     return replace(identified(placed(found, known, unclaimed, controllers), known), sources=seen.sources)
 
@@ -317,6 +324,16 @@ def _rollouts(
     return seen.begin("rollouts", after_pods)
 
 
+def _certificates(
+    seen: Readings, readers: ClusterReaders, described: ClusterDescription | None
+) -> Reading[CertificatesFound] | None:
+    read = readers.certificates
+    if read is None:
+        return None
+    brokers = None if described is None else {n.id: (n.host, n.port) for n in described.nodes}
+    return seen.begin(CERTIFICATES, lambda: read(brokers), lambda found: found.gaps)
+
+
 def _metrics(
     seen: Readings,
     exporters: MetricsReads,
@@ -336,9 +353,11 @@ def _hosts(described: ClusterDescription | None, pods: Mapping[int, Pod]) -> dic
     return hosts | {b: pod.ip for b, pod in pods.items() if pod.ip}
 
 
-def unread_cluster(cluster: ClusterInfo, error: str, now: datetime) -> Snapshot:
-    """The snapshot of a cluster that could not even be asked: a Secret is missing, say."""
-    left = [(source, "not tried: the cluster could not be reached") for source in SOURCES_OF_KAFKA]
+def unread_cluster(cluster: ClusterInfo, error: str, now: datetime, *, secured: bool = False) -> Snapshot:
+    """The snapshot of a cluster that could not even be asked: a Secret is missing, say. `secured`: it has certificates
+    that would have been read."""
+    names = (*SOURCES_OF_KAFKA, CERTIFICATES) if secured else SOURCES_OF_KAFKA
+    left = [(source, "not tried: the cluster could not be reached") for source in names]
     sources = (Source(source, now, SourceState.UNKNOWN, why) for source, why in (("kafka", error), *left))
     return Snapshot(cluster, now, tuple(sources))
 

@@ -22,7 +22,7 @@ from kafka_medic.cluster.snapshot import Source, SourceState
 T = TypeVar("T")
 P = ParamSpec("P")
 
-THREADS = 13
+THREADS = 14
 """Of one observation: more than the sources that are ever read at the same time, apart from the logs of stale
 leaders."""
 MOST_THREADS = 4096

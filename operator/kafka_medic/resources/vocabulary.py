@@ -42,6 +42,7 @@ class FindingType(StrEnum):
     RACK_SPREAD_LOW = "RackSpreadLow"
     LOG_DIR_FAILED = "LogDirFailed"
     DISK_FILLING = "DiskFilling"
+    CERTIFICATE_EXPIRING = "CertificateExpiring"
     LEADERS_IMBALANCED = "LeadersImbalanced"
     NODE_MAINTENANCE = "NodeMaintenance"
     POD_IDENTITY_MISMATCH = "PodIdentityMismatch"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_medic.cluster.certificates import Peer
 from kafka_medic.cluster.document import (
     SnapshotDocumentError,
     from_document,
@@ -66,6 +67,36 @@ def test_pods_that_have_not_answered_survive_and_an_older_document_has_none():
     assert (after.unplaced, after.unplaced_controllers) == (before.unplaced, before.unplaced_controllers)
     bare = from_document(_without(document, "unplacedPods", "unplacedControllerPods"))
     assert (bare.unplaced, bare.unplaced_controllers) == ((), ())
+
+
+def test_certificates_survive_and_an_older_document_has_none():
+    unread = {Element("certificates", "BROKER", "2"): "timed out", Element("certificates", "SECRET", "ca/x"): "no PEM"}
+    end = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    odd = worlds.certificate("", "CN=\u202ea", not_after=end, lifetime=5, subject_key=None, authority_key=None)
+    chains = worlds.certificates(worlds.served(1, odd), worlds.shown(odd, peer=Peer.ZOOKEEPER), worlds.trusted())
+    before = worlds.healthy(certificates=chains, unread=unread)
+    document = json.loads(json.dumps(to_document(before)))
+    assert (from_document(document).certificates, from_document(document).unread) == (chains, unread)
+    assert from_document(_without(document, "certificates")).certificates is None
+    assert from_document({**document, "certificates": []}).certificates == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"use": "Other"}, "certificates[0].use"),
+        ({"peer": "Other"}, "certificates[0].peer"),
+        ({"broker": 1}, "certificates[0].broker"),
+        ({"certificates": None}, "certificates[0].certificates"),
+        ({"certificates": [{"subject": 1}]}, "certificates[0].certificates[0].subject"),
+        ({"readAt": "yesterday"}, "certificates[0].readAt"),
+    ],
+)
+def test_a_bad_certificate_is_named(change, path):
+    document = to_document(worlds.healthy())
+    document["certificates"][0] |= change
+    with pytest.raises(SnapshotDocumentError, match="^" + path.replace("[", r"\[").replace("]", r"\]")):
+        from_document(document)
 
 
 def _without(node, *keys):

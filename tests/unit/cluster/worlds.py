@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafka_medic.cluster.certificates import Certificate, CertificateChain, CertificateUse
 from kafka_medic.cluster.groups import GROUPS_SCHEMA
 from kafka_medic.cluster.snapshot import (
     CONFIGS_SCHEMA,
@@ -44,6 +45,7 @@ SOURCES = (
     "pod-identity",
     "metrics",
     "version",
+    "certificates",
 )
 DEFAULTS = (
     "default.replication.factor",
@@ -162,6 +164,50 @@ def sources(mode: Mode = Mode.KRAFT, at: datetime = NOW, **errors: str) -> tuple
     )
 
 
+def certificate(
+    subject: str = "CN=kafka", issuer: str = "CN=ca", *, days: float = 300.0, lifetime: float = 365.0, **changes: Any
+) -> Certificate:
+    """With so many days left at NOW, of so many."""
+    end = changes.pop("not_after", None) or NOW + timedelta(days=days)
+    made = Certificate(
+        subject,
+        issuer,
+        serial="1a2b",
+        not_before=end - timedelta(days=lifetime),
+        not_after=end,
+        fingerprint=f"{subject}/{issuer}/{end.isoformat()}/{lifetime}",
+        subject_key=subject,
+        authority_key=issuer,
+    )
+    return replace(made, **changes)
+
+
+def served(number: int, *chain: Certificate, **changes: Any) -> CertificateChain:
+    """By a broker."""
+    own = chain or (certificate(f"CN=kafka-{number}"),)
+    return replace(CertificateChain(CertificateUse.LISTENER, own, broker=number, read_at=NOW), **changes)
+
+
+def trusted(*found: Certificate, **changes: Any) -> CertificateChain:
+    chain = CertificateChain(CertificateUse.TRUSTED, found, secret="kafka-ca", key="ca.crt")
+    return replace(chain, **changes)
+
+
+def shown(*found: Certificate, **changes: Any) -> CertificateChain:
+    """By the operator."""
+    chain = CertificateChain(CertificateUse.CLIENT, found, secret="medic", key="tls.crt")
+    return replace(chain, **changes)
+
+
+AUTHORITY = certificate("CN=ca", lifetime=3650)
+
+
+def certificates(*other: CertificateChain) -> tuple[CertificateChain, ...]:
+    """Those of a healthy cluster, with others in place of those of the same holder."""
+    own = (trusted(AUTHORITY), shown(certificate("CN=medic", "CN=clients-ca")), *(served(n) for n in IDS))
+    return tuple({c.holder: c for c in (*own, *other)}.values())
+
+
 def healthy(
     mode: Mode = Mode.KRAFT,
     *,
@@ -186,6 +232,7 @@ def healthy(
         configs=configs(*(("BROKER", str(n), name, "3", False) for n in IDS for name in DEFAULTS)),
         rollouts=(),
         owners=(),
+        certificates=certificates(),
     )
     return replace(snapshot, **changes)
 

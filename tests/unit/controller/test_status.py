@@ -264,6 +264,8 @@ def told(kind, element, affected, ident=None):
     [
         ("LogDirFailed", ("log-dirs", "BROKER", "1"), ("broker-1", "/d"), "LogDirFailed/broker-1"),
         ("DiskFilling", ("log-dirs", "BROKER", "1"), ("broker-1", "/d"), "DiskFilling/broker-1"),
+        ("CertificateExpiring", ("certificates", "BROKER", "1"), ("broker-1",), "CertificateExpiring/listeners"),
+        ("CertificateExpiring", ("certificates", "SECRET", "medic/x"), ("medic/x",), "CertificateExpiring/client"),
         ("OffsetBeyondLogEnd", ("groups", "GROUP", "billing"), ("billing", "orders-0"), None),
         ("ClientStalled", ("groups", "GROUP", "billing"), ("billing", "orders-0"), None),
         ("MinInsyncReplicasLow", ("configs", "TOPIC", "orders"), ("orders", "t"), None),
@@ -277,6 +279,43 @@ def test_a_finding_about_an_element_that_was_not_read_has_not_gone(kind, element
     assert kept[0].startswith("last seen before ")
     assert "timed out can no longer be read" in kept[0]
     assert other == []
+
+
+LISTENERS = replace(finding("CertificateExpiring", ident="CertificateExpiring/listeners"), affected=("broker-1",))
+LATER = {Element("certificates", "BROKER", "2"): "not read yet"}
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [
+        ({}, False),  # it has a new one
+        ({"certificates": None}, False),  # nothing uses TLS any more
+        ({"certificates": None, "sources": worlds.sources(certificates="timed out")}, True),
+        ({"certificates": (worlds.served(2),)}, True),  # it is away, and another operator than the one before
+        ({"certificates": (), "unread": LATER}, True),
+        ({"certificates": (worlds.served(2),), "brokers": worlds.brokers()[1:]}, False),  # nobody names it any more
+        ({"certificates": (worlds.served(2),), "brokers": None}, True),
+        ({"certificates": (worlds.trusted(),)}, False),  # the listener does without; ZooKeeper does not
+        ({"certificates": (worlds.trusted(),), "brokers": None}, True),
+        ({"certificates": (), "brokers": tuple(worlds.broker(n, reachable=False) for n in worlds.IDS)}, True),
+    ],
+)
+def test_a_certificate_that_is_not_known_may_still_be_near_its_end(change, kept):
+    assert [f.id for f in unseen(before(LISTENERS), (), worlds.healthy(**change))] == [LISTENERS.id] * kept
+
+
+def test_what_status_had_no_room_for_may_be_what_was_not_read():
+    many = before(replace(LISTENERS, counted=300))
+    other = {Element("certificates", "BROKER", "3"): "timed out"}
+    assert len(unseen(many, (), worlds.healthy(unread=other))) == 1
+    assert unseen(before(LISTENERS), (), worlds.healthy(unread=other)) == ()
+
+
+def test_an_authority_stays_near_its_end_while_a_part_of_what_is_trusted_is_not_known():
+    above = before(replace(LISTENERS, id="CertificateExpiring/authorities", affected=("kafka-ca/ca.crt",)))
+    of_another = {Element("certificates", "SECRET", "kafka-ca/former.crt"): "no PEM"}
+    assert len(unseen(above, (), worlds.healthy(unread=of_another))) == 1
+    assert unseen(above, (), worlds.healthy(unread=LATER)) == ()
 
 
 def test_defaults_that_one_broker_did_not_tell_may_still_be_low():

@@ -40,6 +40,14 @@ def test_a_source_that_did_not_answer():
     only(snapshot, "SourcesFresh", Verdict.UNKNOWN, "groups did not answer: not authorized")
 
 
+def test_certificates_near_their_end_or_not_known_are_in_nobodys_way():
+    """A restart may be how a broker loads its new one."""
+    unknown = worlds.healthy(certificates=None, sources=worlds.sources(certificates="timed out"))
+    near = worlds.certificates(*(worlds.served(n, worlds.certificate(days=-1)) for n in worlds.IDS))
+    for snapshot in (unknown, worlds.healthy(certificates=near)):
+        assert judged(snapshot).verdict is Verdict.ALLOW
+
+
 @pytest.mark.parametrize("seconds", [31, -31])
 def test_a_source_too_old_or_from_the_future(seconds):
     judgement = judge_restart(worlds.healthy(), 2, worlds.later(seconds))
