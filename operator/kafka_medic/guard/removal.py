@@ -113,23 +113,28 @@ def _preconditions_hold(
         yield Reason(guard, Verdict.UNKNOWN, "the partitions are not known")
         return
     drifted, unknown = [], []
-    for tp, (before, remain) in left.items():
-        if not remain or not remain < before:
-            drifted.append(f"{tp}: the plan leaves {sorted(remain)} of {sorted(before)}")
-            continue
+    for tp in left:
         row = rows.get(tp)
-        replicas = None if row is None else known_ids(row.replicas)
-        if row is None:
-            drifted.append(f"{tp} no longer exists")
-        elif replicas is None or row.reassigning is None:
+        if row is not None and (known_ids(row.replicas) is None or row.reassigning is None):
             unknown.append(tp)
-        elif row.reassigning and not _ours(row, left):
-            drifted.append(f"{tp} is being reassigned to other replicas")
-        elif replicas != before and not row.reassigning:
-            drifted.append(f"{tp} has replicas {sorted(replicas)}, the plan expects {sorted(before)}")
+        elif why := _drift(tp, row, left):
+            drifted.append(why)
     if drifted:
         yield Reason(guard, Verdict.DENY, f"drift since the plan: {some(drifted)}; plan again")
     if unknown:
         yield Reason(guard, Verdict.UNKNOWN, f"the replicas are not known: {some(unknown)}")
     if not drifted and not unknown:
         yield Reason(guard, Verdict.ALLOW, "every partition is as planned: unchanged, in progress or done")
+
+
+def _drift(tp: TopicPartition, row: PartitionRow | None, left: Removals) -> str | None:
+    before, remain = left[tp]
+    if not remain or not remain < before:
+        return f"{tp}: the plan leaves {sorted(remain)} of {sorted(before)}"
+    if row is None:
+        return f"{tp} no longer exists"
+    if row.reassigning:
+        return None if _ours(row, left) else f"{tp} is being reassigned to other replicas"
+    if set(row.replicas or ()) != before:
+        return f"{tp} has replicas {list(row.replicas or ())}, the plan expects {sorted(before)}"
+    return None
