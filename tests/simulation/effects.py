@@ -123,7 +123,7 @@ class Effects(Owned):
         reorders = self.intends("Reorder")
         if reorders is not None:
             return self._before_reorder(reorders, seen, targets, now)
-        removing = self.intends("RemoveReplicas")
+        removing = self.intends("DropReplicas")
         if removing is not None:
             return self._before_removal(removing, seen, targets, now)
         run = self.run_of(seen, "Reassign")

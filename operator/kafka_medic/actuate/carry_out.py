@@ -9,7 +9,7 @@ from typing import Any
 from kafka_medic.actuate.elect import elect
 from kafka_medic.actuate.offsets import set_offsets
 from kafka_medic.actuate.owners import OwnerWrites, edit_owners, pause_owners, resume_owners
-from kafka_medic.actuate.reassign import reassign, remove_replicas, reorder
+from kafka_medic.actuate.reassign import drop_replicas, reassign, reorder
 from kafka_medic.actuate.rescue import rescue
 from kafka_medic.actuate.resign import ControllerWrites, resign
 from kafka_medic.actuate.restart import AskedPods, PodWrites, call_off, restart
@@ -20,12 +20,12 @@ from kafka_medic.clients.ports import Kafka, MaySend
 from kafka_medic.playbook.effects import (
     CallOffRestarts,
     ChangeSettings,
+    DropReplicas,
     EditObjects,
     ElectPreferred,
     Intent,
     PauseObjects,
     Reassign,
-    RemoveReplicas,
     Reorder,
     RescueRecords,
     ResignController,
@@ -60,7 +60,7 @@ class Reach:
 
 EFFECTS: Mapping[type[Intent], Callable[[Reach, Any], None]] = {
     Reassign: lambda to, intent: reassign(to.kafka, intent),
-    RemoveReplicas: lambda to, intent: remove_replicas(to.kafka, intent),
+    DropReplicas: lambda to, intent: drop_replicas(to.kafka, intent),
     Reorder: lambda to, intent: reorder(to.kafka, intent),
     ChangeSettings: lambda to, intent: change_settings(to.kafka, intent, to.may_send),
     RescueRecords: lambda to, intent: rescue(to.kafka, intent, to.may_send),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.clients.ports import KafkaWrites
 from kafka_medic.cluster.snapshot import TopicPartition
-from kafka_medic.playbook.effects import Reassign, RemoveReplicas, Reorder
+from kafka_medic.playbook.effects import DropReplicas, Reassign, Reorder
 from kafka_medic.report.units import many
 
 MAX_RECORDS = 5000
@@ -24,7 +24,7 @@ def reassign(kafka: KafkaWrites, intent: Reassign) -> None:
     _send(kafka, intent.targets)
 
 
-def remove_replicas(kafka: KafkaWrites, intent: RemoveReplicas) -> None:
+def drop_replicas(kafka: KafkaWrites, intent: DropReplicas) -> None:
     """Leave partitions some of their replicas, which Kafka does at once. Raises as `reassign`."""
     _send(kafka, intent.targets)
 

@@ -94,7 +94,7 @@ class Reassign(Intent):
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveReplicas(Intent):
+class DropReplicas(Intent):
     """Leave partitions these of their replicas. Where the leader goes, one of them becomes leader."""
 
     targets: Mapping[TopicPartition, tuple[int, ...]]

@@ -187,7 +187,9 @@ LATER = {
         "leadersAfter": [1],
     },
     "replacedBrokers": [3],
-    "removals": [{"topic": "t", "partition": 0, "replicasBefore": [1, 2, 3], "replicas": [1, 2], "wave": 0}],
+    "removals": [
+        {"topic": "t", "partition": 0, "replicasBefore": [1, 2, 3], "replicas": [1, 2], "wave": 0, "sizeBytes": 7}
+    ],
 }  # fmt: skip
 """Fields that no kept plan has, since they are later."""
 

@@ -183,7 +183,7 @@ class RemoveReplicas(Action):
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         """Of the effect alone, once there is one: what has not been copied yet is not in sync."""
         planned = remove_step.removals(at.plan)
-        asked = intent.targets if isinstance(intent, effects.RemoveReplicas) else planned
+        asked = intent.targets if isinstance(intent, effects.DropReplicas) else planned
         yield from judge_removal(at.snapshot, {tp: planned[tp] for tp in asked if tp in planned}, at.now).reasons
         yield owners.owners_paused(at.snapshot, at.plan.part(ReplicaRemovals).topics())
 

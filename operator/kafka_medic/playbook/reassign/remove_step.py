@@ -12,7 +12,7 @@ from enum import Enum
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.removal import Removals
-from kafka_medic.playbook.effects import RemoveReplicas
+from kafka_medic.playbook.effects import DropReplicas
 from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.report.units import many
@@ -71,7 +71,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     return StepReport(
         StepState.ACT,
         f"{name}: removing replicas of {many(len(asked), 'partition')}{followed_by(asked, due)}",
-        intent=RemoveReplicas(f"{step}/remove-{batch}", {tp: tuple(mine[tp][0].replicas) for tp in asked}),
+        intent=DropReplicas(f"{step}/remove-{batch}", {tp: tuple(mine[tp][0].replicas) for tp in asked}),
         target=some(due, 5),
         observed=observed,
         progress=count,
@@ -120,7 +120,7 @@ def give_back(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapsh
         return StepReport(
             StepState.ACT,
             f"removing the added replicas of {many(len(asked), 'partition')}{followed_by(asked, due)}",
-            intent=RemoveReplicas(id_, {tp: due[tp] for tp in asked}),
+            intent=DropReplicas(id_, {tp: due[tp] for tp in asked}),
             target=some(sorted(due), 5),
             restores=True,
         )
