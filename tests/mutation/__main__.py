@@ -28,6 +28,7 @@ MUTANTS = (
     "reassign:_preconditions_hold:PreconditionsHold",
     "reassign:_replaced_brokers_down:ReplacedBrokersDown",
     "removal:_replacements_in_sync:ReplacementsInSync",
+    "disk_room:disk_has_room:DiskHasRoom",
     "elect:_partitions_known:PartitionsKnown",
     "elect:controller_active:ControllerActive",
     "elect:_in_isr:PreferredInIsr",

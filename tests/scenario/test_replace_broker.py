@@ -171,6 +171,21 @@ def test_nothing_is_proposed_again_and_again_where_no_other_broker_can_take_a_re
     assert any("holds 1 replica, of which other brokers can copy 0" in line for line in found["evidence"])
 
 
+def test_a_disk_that_fills_up_after_the_plan_holds_the_next_wave(world: World) -> None:
+    lose(world)
+    world.ask("replace-broker", brokers="3", waveBytesPerBroker="4000000")
+    run = world.until_phase("AwaitingApproval")
+    world.approve(run)
+    world.kafka.copies_per_tick = 1
+    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    world.kafka.free = 1_000_000
+    world.until(lambda: "DiskHasRoom" in {w.guard for w in world.run().status.waiting_for})
+    assert len(held(world)) > 0
+    world.kafka.free = 1 << 40
+    world.until_phase("Succeeded")
+    assert held(world) == []
+
+
 def test_a_broker_that_serves_is_never_replaced(world: World) -> None:
     world.ask("replace-broker", brokers="3")
     for _ in range(10):

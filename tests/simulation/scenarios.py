@@ -260,17 +260,21 @@ def _raise(
     return _stage(kafka)
 
 
-def _lost_broker(**how: Any) -> Stage:
-    """A broker has gone with its volume, half an hour ago, and nobody brings it back."""
+def _lost_broker(*, serves: bool = False, **how: Any) -> Stage:
+    """A broker has gone with its volume, half an hour ago, and nobody brings it back. `serves`: it has not gone, and
+    the controller alone has lost it."""
     kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"})
     kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1])
     kafka.topic("__consumer_offsets", [0, 3, 1])
     for topic in ("orders", "__consumer_offsets"):
         kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
     stage = _stage(kafka, **how)
-    kafka.stop(3)
-    assert stage.pods is not None
-    stage.pods._put(3, ready=False, keep=True)
+    if serves:
+        kafka.fence(3)
+    else:
+        kafka.stop(3)
+        assert stage.pods is not None
+        stage.pods._put(3, ready=False, keep=True)
     stage.world.ask("replace-broker", brokers="3")
     return stage
 
@@ -405,6 +409,7 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "minimum-zookeeper": lambda: _minimum(zookeeper=True),
     "lost-broker": _lost_broker,
     "lost-broker-zookeeper": lambda: _lost_broker(zookeeper=True),
+    "fenced-broker": lambda: _lost_broker(serves=True),
     "leaving-broker": _leaving_broker,
     "leaving-broker-zookeeper": lambda: _leaving_broker(zookeeper=True),
     "owned": _owned,

@@ -111,7 +111,7 @@ FEARS = {
 def of_seed(seed: int) -> Schedule:
     chance = random.Random(seed)
     whole = seed % WHOLE == 0
-    others = [] if whole else ["thin", "uneven", "crossed", "cooling", "healthy"]
+    others = [] if whole else ["thin", "uneven", "crossed", "cooling", "fenced-broker", "healthy"]
     names = [*WEIGHTS, "resting", *others]
     scenario = chance.choices(names, [WEIGHTS.get(n, 1) for n in names])[0]
     whole |= scenario == "resting"
@@ -181,7 +181,7 @@ def _broker(chance: random.Random, schedule: Schedule) -> int:
     five = (0, 1, 2, 3, 4)
     nodes = {"parallel": five, "stale-pair": five, "raise-wide": (0, 1, 2, 3), "apart": (0, 1, 2, 10, 11, 12)}
     nodes |= dict.fromkeys(
-        [f"{what}-broker{kind}" for what in ("lost", "leaving") for kind in ("", "-zookeeper")], (0, 1, 2, 3)
+        [f"{what}-broker{kind}" for what in ("lost", "leaving", "fenced") for kind in ("", "-zookeeper")], (0, 1, 2, 3)
     )
     return chance.choice(nodes.get(schedule.scenario, (0, 1, 2)))
 

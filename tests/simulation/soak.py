@@ -43,6 +43,7 @@ GUARDED = {
     "restart": "evict",
     "reassign": "reassign",
     "removal": "reassign",
+    "disk_room": "reassign",
     "elect": "elect",
     "reset_offsets": "offsets",
     "owners": "PauseObjects",

@@ -585,8 +585,13 @@ class Stage(Faults):
         """Runs that wait since somebody took their pause off, who pauses again or rejects them."""
         if not self.oracle.by_people:
             return []
-        found = [(run, (run.get("status") or {}).get("waitingFor", ())) for run in self.runs()]
-        return [run for run, waits in found if any(w["guard"] == "OwnersPaused" for w in waits)]
+        found = [(run, run.get("status") or {}) for run in self.runs()]
+        return [
+            run
+            for run, status in found
+            if any(w["guard"] == "OwnersPaused" for w in status.get("waitingFor", ()))
+            or (status.get("phase") == "Paused" and status.get("currentStep") == "pause-owners")
+        ]
 
     def ended(self) -> bool:
         return all((r.get("status") or {}).get("phase") in ENDED for r in self.runs())

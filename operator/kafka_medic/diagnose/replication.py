@@ -108,5 +108,6 @@ def _rack_spread(scene: Scene, p: Partitions) -> Iterator[Finding]:
         message=f"{many(len(topics), 'topic')} with partitions on fewer racks than possible",
         affected=topics,
         evidence=(some(examples), f"racks: {some(racks)}", scene.read_from("kafka", "views")),
+        playbook="spread-racks",
         for_seconds=60.0,
     )

@@ -189,9 +189,9 @@ def _step(
         return _give_up(status, Phase.FAILED, late, context.now)
     well_since = (status.well_since or context.now) if report.streak else None
     status = status.model_copy(update={"consecutive_verified": report.streak or None, "well_since": well_since})
-    late = late or report.stuck
+    late = f"{late}. Last seen: {report.message}" if late else report.stuck
     if lasting is not None:
-        message = late or f"{report.message}; {lasting}"
+        message = f"{late}; {lasting}" if late else f"{report.message}; {lasting}"
         status = _with_step(status, step.name, {"phase": StepPhase.VERIFYING, "message": message[:1024]})
         return _working(status, Phase.PAUSED if late else Phase.VERIFYING, message)
     match report.state:

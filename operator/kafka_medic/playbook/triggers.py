@@ -21,6 +21,7 @@ SHIPPED = frozenset(
         "raise-defaults",
         "raise-min-insync-replicas",
         "raise-replication-factor",
+        "rebalance",
         "remove-leftover-throttles",
         "replace-broker",
         "reset-consumer-offsets",
@@ -28,6 +29,7 @@ SHIPPED = frozenset(
         "restart-broker",
         "restart-controller",
         "rolling-restart",
+        "spread-racks",
         "undo-offset-reset",
         "undrain-broker",
     }

@@ -163,6 +163,7 @@ class Guard(StrEnum):
     OWNERS_PAUSED = "OwnersPaused"
     REPLACED_BROKERS_DOWN = "ReplacedBrokersDown"
     REPLACEMENTS_IN_SYNC = "ReplacementsInSync"
+    DISK_HAS_ROOM = "DiskHasRoom"
 
 
 class Verdict(StrEnum):

@@ -41,6 +41,7 @@ WHAT_TO_DO: Mapping[Guard, str] = {
     Guard.OWNERS_PAUSED: "Run the command in the message, which pauses the owner of the topic, or abort the run.",
     Guard.REPLACED_BROKERS_DOWN: "If the named broker is back, the run is not needed: `abort` it, or let it end.",
     Guard.REPLACEMENTS_IN_SYNC: "Let the partitions catch up, or `abort`: the run then gives back what it added.",
+    Guard.DISK_HAS_ROOM: "Free space on the named broker, or lower the retention of its topics, or `abort`.",
     Guard.POD_IS_THAT_BROKER: "Let the broker answer at its Pod's own address; see the finding PodIdentityMismatch.",
     Guard.PARTITIONS_KNOWN: "See the KafkaCluster's condition Reachable: not every partition could be read.",
     Guard.CONTROLLER_ACTIVE: "Wait until the cluster has an active controller.",

@@ -3,11 +3,13 @@ place others have taken go."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard import owners
+from kafka_medic.guard.disk_room import disk_has_room
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.removal import judge_removal
 from kafka_medic.guard.verdict import Reason
@@ -18,8 +20,9 @@ from kafka_medic.playbook.effects import Intent, SettingKey, setting_text
 from kafka_medic.playbook.holding import GIVE_UP
 from kafka_medic.playbook.owners.owned_plan import unplanned_owner
 from kafka_medic.playbook.reassign import reassign_step, remove_step
+from kafka_medic.playbook.reassign.even_plan import even_plan
 from kafka_medic.playbook.reassign.leave_plan import leave_plan
-from kafka_medic.playbook.reassign.parameters import ADDED, MOVED, REPLACED, asked_of
+from kafka_medic.playbook.reassign.parameters import ADDED, EVENED, MOVED, REPLACED, SPREAD, asked_of
 from kafka_medic.playbook.reassign.positions import Position, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
 from kafka_medic.playbook.reassign.rate import RATES
@@ -50,6 +53,7 @@ class ReassignPartitions(Action):
             "brokers",
             "onto",
             "batchSize",
+            "maxMoves",
         }
     )
     demands = (
@@ -61,6 +65,7 @@ class ReassignPartitions(Action):
         Guard.FIT_TO_RECEIVE,
         Guard.OWNERS_PAUSED,
         Guard.REPLACED_BROKERS_DOWN,
+        Guard.DISK_HAS_ROOM,
     )
     probe = VerifyProbe.TARGET_REPLICAS_IN_SYNC
     hindered_by = frozenset({Guard.NO_REASSIGNMENT, Guard.NO_OTHER_BROKER_DISTURBED})
@@ -72,9 +77,9 @@ class ReassignPartitions(Action):
         return (self.probe,)
 
     def problems(self, playbook: Playbook, index: int) -> Iterable[Problem]:
-        """What is copied for a broker to be empty is removed there by the step after."""
+        """What is copied to lie better, or for a broker to be empty, is removed where it was by the step after."""
         later = any(step.action is ActionName.REMOVE_REPLICAS for step in playbook.spec.steps)
-        fitting = (MOVED,) if later else (ADDED, REPLACED)
+        fitting = (MOVED, SPREAD, EVENED) if later else (ADDED, REPLACED)
         if asked_of(playbook.spec.steps[index]) not in fitting:
             path = f"spec.steps[{index}].with.replicas"
             yield Problem(path, "is not supported by this step", f"write {' or '.join(fitting)}")
@@ -83,6 +88,8 @@ class ReassignPartitions(Action):
         step = request.step(self.name)
         assert step is not None  # it leads the sequence
         asked = asked_of(step)
+        if asked in (SPREAD, EVENED):
+            return even_plan(request, step)
         return raise_plan(request, step) if asked == ADDED else leave_plan(request, step, gone=asked == REPLACED)
 
     def idle(self, plan: Plan) -> bool:
@@ -97,12 +104,13 @@ class ReassignPartitions(Action):
         others = f"another client reassigned {done.topic}-{done.partition}" if done else None
         return drifted or others or unplanned_owner(at.plan, at.snapshot)
 
-    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
+    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         own = at.plan.part(ReplicaMoves)
         moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in own.changes]
         factor = own.replication_factor or 1
         yield from judge_reassign(at.snapshot, moves, factor, at.now, replaced=own.replaced).reasons
         yield owners.owners_paused(at.snapshot, own.topics())
+        yield from disk_has_room(at.snapshot, _incoming(at, intent))
 
     def assess(self, at: StepContext) -> StepReport:
         return reassign_step.assess(at.step, at.plan, at.journal, at.snapshot, at.now)
@@ -196,6 +204,20 @@ class RemoveReplicas(Action):
 
     def cost(self, plan: Plan) -> Cost:
         return Cost(frozenset(TopicPartition(c.topic, c.partition) for c in plan.part(ReplicaRemovals).each()))
+
+
+def _incoming(at: StepContext, intent: Intent | None) -> dict[int, int]:
+    """Bytes that each broker gets by the effect; before the first one by the wave that comes first. Sizes as they are
+    now, or else as the plan saw them."""
+    asked = intent.targets.keys() if isinstance(intent, effects.Reassign) else None
+    coming: Counter[int] = Counter()
+    for standing in standings(at.plan.part(ReplicaMoves).changes, at.snapshot):
+        change, row = standing.change, standing.row
+        if (change.wave > 0 if asked is None else standing.tp not in asked) or standing.position is not Position.BEFORE:
+            continue
+        size = row.size_bytes if row is not None and row.size_bytes is not None else change.size_bytes
+        coming.update({b: size or 0 for b in change.replicas if b not in change.replicas_before})
+    return dict(coming)
 
 
 def _throttles(plan: Plan) -> Iterator[SettingKey]:

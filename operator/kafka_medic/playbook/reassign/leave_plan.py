@@ -11,7 +11,7 @@ from kafka_medic.plan.allowed import Allowed, LeftOut
 from kafka_medic.plan.model import Plan as Placement
 from kafka_medic.plan.problem import Broker as PlanBroker
 from kafka_medic.plan.problem import ProblemError
-from kafka_medic.plan.relocation import Leave, Relocation
+from kafka_medic.plan.relocation import Leave, Question, Relocation
 from kafka_medic.plan.solver.relocate import plan_relocation
 from kafka_medic.plan.verify.moves import verify_moves
 from kafka_medic.playbook.action import PlanRequest
@@ -58,7 +58,7 @@ def leave_plan(request: PlanRequest, step: Step, *, gone: bool) -> Plan | Refusa
     crowded = _crowded(held, {b.id for b in snapshot.brokers if b.live} - closed - leaving, leaving)
     allowed = Allowed(only_give=closed, exclude_topics=(*owners.left, *crowded))
     question = Leave(tuple(sorted(leaving)), gone=gone, skip_lost=gone)
-    placement = _placement(snapshot, expectations, question, allowed, settings)
+    placement = placement_of(snapshot, expectations, question, allowed, settings)
     if isinstance(placement, Refusal):
         return placement
     behind = _left_behind(held, placement, leaving, crowded, gone=gone)
@@ -136,15 +136,15 @@ def _copied_from(row: PartitionRow, leaving: frozenset[int]) -> bool:
     return isr is not None and bool(isr - leaving)
 
 
-def _placement(
+def placement_of(
     snapshot: Snapshot,
     expectations: Expectations,
-    wanted: Leave,
+    wanted: Question,
     allowed: Allowed,
     settings: ReassignParameters,
 ) -> Placement | Refusal:
-    """Which replicas go where, verified."""
-    assert snapshot.partitions is not None  # leave_plan saw to it
+    """Which replicas go where, verified. The partitions and the brokers are known."""
+    assert snapshot.partitions is not None
     columns = snapshot.partitions.select(["topic", "partition", "replicas", "leader", "isr", "sizeBytes"])
     brokers = tuple(
         PlanBroker(b.id, b.rack if expectations.rack_aware else None, b.live, b.disk_free)

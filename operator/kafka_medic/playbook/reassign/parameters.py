@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from kafka_medic.playbook.parameters import parameter_value
 from kafka_medic.resources.playbook import Playbook, Step
 
-ADDED, REPLACED, MOVED = "added", "replaced", "moved"
-"""What a step does about replicas: adds what topics lack, replaces those of brokers that are gone, or copies those of
-brokers that are to be empty, for the step after to remove."""
+ADDED, REPLACED, MOVED, SPREAD, EVENED = "added", "replaced", "moved", "spread", "evened"
+"""What a step does about replicas: adds what topics lack, or replaces those of brokers that are gone. For the step
+after to remove where they were, it copies those of brokers that are to be empty, those that share a rack though they
+need not, or as many as make brokers hold the same number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,14 @@ class LeaveParameters:
 
     brokers: str = "cause"
     onto: str = "any"
+    batch: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class EvenParameters:
+    """`moves`: replicas that are copied at most to make brokers even. `batch`: as in `LeaveParameters`."""
+
+    moves: int = 100
     batch: int = 50
 
 
@@ -71,4 +80,13 @@ def leave_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | s
         plain.brokers if brokers is None else str(brokers).strip(),
         plain.onto if onto is None else str(onto).strip(),
         plain.batch if batch is None else max(int(batch), 1),
+    )
+
+
+def even_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> EvenParameters:
+    """What counts for this run, as in `reassign_parameters`."""
+    plain = EvenParameters()
+    moves, batch = (parameter_value(playbook, step, given, name) for name in ("maxMoves", "batchSize"))
+    return EvenParameters(
+        plain.moves if moves is None else max(int(moves), 1), plain.batch if batch is None else max(int(batch), 1)
     )

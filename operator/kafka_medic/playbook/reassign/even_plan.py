@@ -1,0 +1,60 @@
+"""The plan of a playbook that moves replicas to where they lie better: over racks, or evenly over brokers."""
+
+from __future__ import annotations
+
+import pyarrow.compute as pc
+
+from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.guard.reassign import judge_reassign
+from kafka_medic.plan.allowed import Allowed
+from kafka_medic.plan.relocation import LowerImbalance, Question, SpreadRacks
+from kafka_medic.playbook.action import PlanRequest
+from kafka_medic.playbook.owners.owned_plan import divided
+from kafka_medic.playbook.reassign.leave_plan import placement_of
+from kafka_medic.playbook.reassign.moves_plan import Purpose, moves_plan, named_topics
+from kafka_medic.playbook.reassign.parameters import SPREAD, asked_of, even_parameters, reassign_parameters
+from kafka_medic.playbook.refusal import Refusal, unread
+from kafka_medic.report.units import many
+from kafka_medic.resources.playbook import Step
+from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves
+from kafka_medic.resources.vocabulary import Guard
+
+
+def even_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
+    """The whole plan, its digest included, or why not. Exempt topics stay as they are, and so do topics whose owner the
+    plan cannot take."""
+    snapshot = request.snapshot
+    if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None:
+        return unread(snapshot)
+    told = even_parameters(request.playbook, step, request.run.spec.parameters)
+    settings = reassign_parameters(request.playbook, step, request.run.spec.parameters)
+    expectations = Expectations.from_spec(request.cluster.spec.expectations)
+    spread = asked_of(step) == SPREAD
+    question: Question = SpreadRacks() if spread else LowerImbalance(told.moves)
+    names = [str(name) for name in pc.unique(snapshot.partitions["topic"]).to_pylist()]
+    stay = tuple(name for name in names if expectations.exempt(name))
+    placement = placement_of(snapshot, expectations, question, Allowed(exclude_topics=stay), settings)
+    if isinstance(placement, Refusal):
+        return placement
+    owners = divided(request, {move.topic for move in placement.moves()})
+    if isinstance(owners, Refusal):
+        return owners
+    if owners.left:
+        left = Allowed(exclude_topics=(*stay, *owners.left))
+        placement = placement_of(snapshot, expectations, question, left, settings)
+        if isinstance(placement, Refusal):
+            return placement
+    if not placement.summary.partitions:
+        none = "no replica shares a rack that it need not share" if spread else "the brokers hold replicas evenly"
+        return Refusal(none, nothing_to_do=True)
+    moves = [(m.topic, m.partition, m.replicas_before, m.replicas_before) for m in placement.moves()]
+    refusals = judge_reassign(snapshot, moves, 1, request.now, replaced=()).refusals
+    refusals = tuple(r for r in refusals if r.guard is not Guard.PRECONDITIONS_HOLD)
+    if refusals:
+        return Refusal("; ".join(r.message for r in refusals[:3]), refusals)
+
+    def title(plan: Plan) -> str:
+        what = "spread over racks" if spread else "make brokers more even with"
+        return f"{what} {many(plan.partitions or 0, 'partition')} of {named_topics(plan.part(ReplicaMoves))}"
+
+    return moves_plan(request, step, placement, settings, owners, Purpose(title, gives_up=True, batch=told.batch))
