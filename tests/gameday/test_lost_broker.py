@@ -1,5 +1,6 @@
 """A broker that is gone with its volume, replaced under load while the operator is killed (SIGKILL) around each write;
-and one that comes back while others copy. No record is lost or doubled."""
+one that comes back while others copy; one that comes back empty, gets its share, and is emptied again. No record is
+lost or doubled."""
 
 from __future__ import annotations
 
@@ -19,11 +20,12 @@ from kafka_medic.clients.ports import BrokerView, Connection, PartitionState
 from tests.e2e.conftest import STEADY, Case, mortal_operator
 from tests.e2e.mortal_operator import MOMENTS_OF_A_REPLACEMENT
 from tests.incident import operator, records
-from tests.testbed import Shape, deployed, kubectl, own_state, wait_for
+from tests.testbed import Shape, deployed, own_state, wait_for
 
 NAMESPACE, SLOT = "gameday-lost", 9
 PARTITIONS, BYTES = 60, 8_000_000
 """240 MB on each of three brokers, with two replicas of everything."""
+LIVE = 6
 GONE = 2
 SLOW = {"throttleBytesPerSecond": "10000000", "waveBytesPerBroker": "100000000"}
 
@@ -44,12 +46,15 @@ def test_a_lost_broker(shape: Shape, no_other_operator: None, tmp_path: Path) ->
             remediation={"limits": {"cooldown": "0s"}},
             expectations={"topics": [two, {"pattern": ".*", "exempt": True}]},
         )
-        live = case.topic(*[[n % 3, (n + 1) % 3] for n in range(6)], suffix="live", config={"min.insync.replicas": "1"})
+        live = case.topic(
+            *[[n % 3, (n + 1) % 3] for n in range(LIVE)], suffix="live", config={"min.insync.replicas": "1"}
+        )
         traffic = records.Traffic(case.boot, live)
         traffic.start()
         try:
             comes_back(case, tmp_path)
             is_replaced(case, tmp_path)
+            gets_its_share_and_is_emptied(case, tmp_path)
         finally:
             traffic.stop()
         print(f"{shape}: {len(traffic.acked)} records acknowledged meanwhile")
@@ -115,7 +120,33 @@ def is_replaced(case: Case, folder: Path) -> None:
     assert all(e["state"] == "Done" for e in done["status"]["journal"])
     assert operator.throttles(case.boot) == []
     assert all(GONE not in p.replicas and len(p.isr) == 2 for p in rows(case))
-    kubectl("uncordon", case.kafka.node_of(GONE))
+
+
+def gets_its_share_and_is_emptied(case: Case, folder: Path) -> None:
+    case.kafka.start_broker(GONE)
+    process = mortal_operator(case, folder, 200, None)
+    quick = {"throttleBytesPerSecond": "50000000", "batchSize": "20"}
+    try:
+        for playbook, parameters, left in (
+            ("rebalance", {"maxMoves": "200"}, range((PARTITIONS + LIVE) * 2 // 3, PARTITIONS + LIVE)),
+            ("evacuate-broker", {"brokers": str(GONE)}, range(1)),
+        ):
+            case.ask(playbook, **parameters, **quick)
+            run = case.wait("AwaitingApproval")
+            began = time.monotonic()
+            assert operator.approve(run, "alice").returncode == 0
+            done = case.wait("Succeeded", 300)
+            took, plan = time.monotonic() - began, done["status"]["plan"]
+            print(
+                f"{playbook}: {plan['moves']} replicas in {took:.0f} s (at the throttle {plan['estimatedSeconds']} s)"
+            )
+            found = rows(case)
+            assert sum(GONE in p.replicas for p in found) in left
+            assert all(len(p.replicas) == len(p.isr) == 2 for p in found)
+            assert operator.throttles(case.boot) == []
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 def phase(case: Case) -> str:

@@ -125,7 +125,7 @@ def test_a_lost_plan_file_holds_the_run(world: World) -> None:
 
 
 def test_without_a_volume_a_plan_holds_what_a_remediation_can(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_medic.playbook.reassign.raise_plan.MAX_INLINE_CHANGES", 2)
+    monkeypatch.setattr("kafka_medic.playbook.reassign.moves_plan.MAX_INLINE_CHANGES", 2)
     world.files = None
     plan = world.until_phase("AwaitingApproval").status.plan
     assert plan is not None
