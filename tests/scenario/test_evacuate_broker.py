@@ -9,7 +9,7 @@ from kafka_medic.resources.remediation_plan import ReplicaMoves, ReplicaRemovals
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import BROKERS, World
+from tests.simulation.world import BASE, BROKERS, World
 from tests.thorough import THOROUGH, only
 
 LEAVES = 3
@@ -106,6 +106,24 @@ def test_an_abort_while_copies_are_in_flight_and_after_them_goes_back_to_what_wa
         assert found == [sorted(replicas) for replicas in BEFORE]
         assert all(len(p.isr) == 3 for p in world.kafka.partitions.values())
         assert throttles(world) == []
+
+
+def test_a_run_that_is_deleted_between_copy_and_removal_goes_back_to_what_was() -> None:
+    world = asked(batch="50")
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: [s.name for s in world.run().status.steps if s.phase == "Succeeded"][-1:] == ["copy-replicas"])
+    behind = world.kafka.partitions[TopicPartition("orders", 0)]
+    behind.isr.remove(next(b for b in behind.replicas if b not in BEFORE[0]))
+    world.kafka.copies_per_tick = 0
+    for _ in range(5):
+        world.step()
+    assert len(held(world)) == 3
+    assert world.run().status.restore_owed
+    path = f"{BASE}/namespaces/ns/remediations/{world.run().name}"
+    world.api.delete(path)
+    world.until(lambda: path not in world.api.objects)
+    found = [sorted(world.kafka.partitions[TopicPartition("orders", n)].replicas) for n in range(3)]
+    assert found == [sorted(replicas) for replicas in BEFORE]
 
 
 def test_what_every_other_broker_holds_stays_and_is_named() -> None:

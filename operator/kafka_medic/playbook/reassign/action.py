@@ -198,6 +198,11 @@ class RemoveReplicas(Action):
     def assess(self, at: StepContext) -> StepReport:
         return remove_step.assess(at.step, at.plan, at.journal, at.snapshot)
 
+    def owes(self, step: StepStatus, journal: Sequence[JournalEntry]) -> bool:
+        """From the first copy until the last removal a partition may have more replicas than it is to keep."""
+        over = step.phase in (StepPhase.SUCCEEDED, StepPhase.SKIPPED)
+        return not over and any(e.kind == effects.Reassign.__name__ for e in journal)
+
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
         for c in plan.part(ReplicaRemovals).each():
             yield "replicas", TopicPartition(c.topic, c.partition), tuple(c.replicas)
