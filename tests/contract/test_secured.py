@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kafka_medic.clients.certificates import certificates_in, served_chains
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import Connection, EnsembleConnection, OAuthClient, PodAddress, TlsMaterial
@@ -152,6 +153,19 @@ def test_a_pod_is_asked_which_broker_it_runs_with_the_certificate_of_its_announc
             assert refused.kind is FailureKind.TLS
     finally:
         connected.close()
+
+
+@pytest.mark.parametrize(("listener", "shown"), [("TLS", "server"), ("MUTUAL", "server"), ("EXPIRED", "expired")])
+def test_the_certificates_that_a_listener_serves_are_read_also_if_they_have_expired(
+    kafka: KafkaDeployment, credentials: Credentials, endpoint: TokenEndpoint, listener: str, shown: str
+) -> None:
+    addresses = {b: (address, LISTENERS[listener][1]) for b, address in kafka.broker_addresses.items()}
+    chains = served_chains(to(listener)(kafka, credentials, endpoint), addresses)
+    (issued,) = certificates_in(getattr(credentials, shown).certificate)[:1]
+    assert set(chains) == {0, 1, 2}
+    for chain in chains.values():
+        assert not isinstance(chain, ReadFailed)
+        assert chain[0] == issued
 
 
 def wrong_secret(_: Credentials, endpoint: TokenEndpoint) -> OAuthClient:
