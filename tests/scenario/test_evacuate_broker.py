@@ -127,6 +127,37 @@ def test_what_every_other_broker_holds_stays_and_is_named() -> None:
     assert held(world, 2) == ["orders-0"]
 
 
+def emptying(*replicas: list[list[int]], batch: str) -> World:
+    """Topics of which broker 3 holds replicas, and a run that is to move all of them."""
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"}, copies_per_tick=1000)
+    for number, ids in enumerate(replicas):
+        kafka.topic(f"t{number}", *ids)
+        kafka.dynamic["TOPIC", f"t{number}", MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    world.ask("evacuate-broker", brokers="3", batchSize=batch)
+    return world
+
+
+def test_small_batches_of_many_partitions_fit_into_the_journal() -> None:
+    world = emptying([[3, 1, 2]] * 230, batch="1")
+    run = world.until_phase("AwaitingApproval")
+    assert run.status.plan is not None
+    assert len(run.status.plan.part(ReplicaRemovals).each()) == 149
+    assert "81 more partitions in a later plan" in run.status.plan.summary
+
+
+def test_brokers_that_lose_replicas_are_among_the_settings_that_one_entry_saves() -> None:
+    world = emptying(*([[[3, 1, 2]]] * 126), batch="50")
+    run = world.until_phase("AwaitingApproval")
+    assert run.status.plan is not None
+    assert len(run.status.plan.part(ReplicaMoves).changes) == 124
+    world.approve(run)
+    world.until_phase("Succeeded")
+    assert len(held(world)) == 2
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("nth", only([1, 4], range(6)))
 def test_killed_at_a_write_to_kafka(nth: int, when: str) -> None:
