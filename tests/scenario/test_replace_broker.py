@@ -171,6 +171,46 @@ def test_nothing_is_proposed_again_and_again_where_no_other_broker_can_take_a_re
     assert any("holds 1 replica, of which other brokers can copy 0" in line for line in found["evidence"])
 
 
+def test_a_proposal_waits_where_the_named_broker_cannot_take_what_others_could() -> None:
+    """It is not proposed again and again while the broker stays away."""
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"})
+    kafka.topic("orders", [3, 1, 2])
+    kafka.topic("logs", [0, 1, 2])
+    for topic in ("orders", "logs"):
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = "2"
+    world = World(kafka)
+    onto = {"name": "replace-broker", "parameters": {"onto": "1"}}
+    world.install(brokers=BROKERS, remediation={"playbooks": [*QUIET["playbooks"], onto]})
+    world.with_pods()
+    lose(world)
+    for _ in range(100):
+        world.step(60)
+    (run,) = world.runs()
+    assert run.status.phase == "Planning"
+    assert "every broker that may get a replica holds one already: orders" in run.status.message
+    world.kafka.start(GONE)
+    assert world.pods is not None
+    world.pods.ready(GONE)
+    world.until_phase("Superseded")
+
+
+@pytest.mark.parametrize(
+    ("onto", "why"),
+    [
+        ("3", "broker 3 cannot get replicas, since it is to lose its own"),
+        ("7", "broker 7 of the parameter onto is not up"),
+    ],
+)
+def test_a_broker_that_cannot_get_replicas_is_named(world: World, onto: str, why: str) -> None:
+    lose(world)
+    world.ask("replace-broker", brokers="3", onto=onto)
+    for _ in range(5):
+        world.step()
+    asked = world.run()
+    assert asked.status.plan is None
+    assert why in asked.status.message
+
+
 def test_a_disk_that_fills_up_after_the_plan_holds_the_next_wave(world: World) -> None:
     lose(world)
     world.ask("replace-broker", brokers="3", waveBytesPerBroker="4000000")

@@ -129,7 +129,11 @@ def give_back(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapsh
             target=some(sorted(due), 5),
             restores=True,
         )
-    told = f"{some(sorted(kept), 5)} keeps its added replicas, since not all from before are in sync and up to date" if kept else ""
+    told = (
+        f"{some(sorted(kept), 5)} keeps its added replicas, since not all from before are in sync and up to date"
+        if kept
+        else ""
+    )
     return StepReport(StepState.REACHED, told, observed=(id_,) if id_ in journal else ())
 
 
