@@ -71,10 +71,9 @@ def _replacements_in_sync(
     if unknown:
         message = f"leader, ISR or min.insync.replicas not known: {some(unknown)}"
         reasons.append(Reason(guard, Verdict.UNKNOWN, message))
-    for leader in sorted(leaders):
-        reasons += fit.own_view(snapshot, leader, guard, "so its ISR may not be the true one")
-    for follower in sorted(followers - leaders):
-        reasons += fit.own_view(snapshot, follower, guard, "so it would fall out of the ISR")
+    for broker in sorted(leaders | followers):
+        why = "so its ISR may not be the true one" if broker in leaders else "so it would fall out of the ISR"
+        reasons += fit.own_view(snapshot, broker, guard, why)
     return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every replica that remains is in sync"),)
 
 

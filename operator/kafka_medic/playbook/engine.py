@@ -183,8 +183,8 @@ def _plan(run: Remediation, context: DecisionContext) -> Decision:
 
 
 def _named_still(run: Remediation, context: DecisionContext) -> bool:
-    """Whether the diagnosis names the run's shipped playbook, which moves replicas, for its cause as before: it would be
-    proposed again at once, and end again. The plan comes when brokers come back, or are added."""
+    """Whether the diagnosis names the run's shipped playbook, which moves replicas, for its cause as before: it would
+    be proposed again at once, and end again. The plan comes when brokers come back, or are added."""
     cause, playbook = run.spec.cause, context.playbook
     if cause is None or playbook is None or playbook.name not in SHIPPED:
         return False

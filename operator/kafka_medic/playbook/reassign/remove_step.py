@@ -97,9 +97,9 @@ def standing(change: PartitionChange, row: PartitionRow | None) -> Standing:
 
 def give_back(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
     """The clean end of a run that is given up before replicas have gone: those that were added go again, where every
-    replica from before is in sync and knows the cluster as it is: with a removal the leader's epoch changes, and who does
-    not hear of that falls out of the ISR, or does not know that it leads. Elsewhere a partition keeps more replicas than
-    it had, which is never less safe."""
+    replica from before is in sync and knows the cluster as it is: with a removal the leader's epoch changes, and who
+    does not hear of that falls out of the ISR, or does not know that it leads. Elsewhere a partition keeps more
+    replicas than it had, which is never less safe."""
     last = {TopicPartition(c.topic, c.partition): c for c in plan.part(ReplicaRemovals).each()}
     if not last or not any(e.step == step and e.kind == "Reassign" for e in journal.values()):
         return StepReport(StepState.REACHED, "")
