@@ -290,6 +290,32 @@ def test_an_aborted_replacement_leaves_nothing_behind(world: World) -> None:
     assert throttles(world) == []
 
 
+def test_a_cancel_waits_where_it_would_take_a_replica_that_is_needed() -> None:
+    """With ZooKeeper nothing is complete before all are in sync: one that was added is, and one from before is down."""
+    world = four_brokers(zookeeper=True)
+    part, before = world.kafka.partitions[TopicPartition("__consumer_offsets", 0)], [0, 3, 1]
+    lose(world)
+    world.ask("replace-broker", brokers="3")
+    world.kafka.copies_per_tick = 0
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: bool(part.adding))
+    world.kafka.stop(0)
+    part.isr.append(2)
+    world.kafka.start(GONE)
+    assert world.pods is not None
+    world.pods.ready(GONE)
+    world.until(lambda: "not cancelled yet" in world.run().status.message)
+    for _ in range(10):
+        world.step()
+    assert sorted(part.isr) == [1, 2], "a producer with acks=all goes on"
+    assert world.kafka.acknowledges(TopicPartition("__consumer_offsets", 0))
+    world.kafka.start(0)
+    world.kafka.copies_per_tick = 2
+    world.until(world.finished)
+    assert len(part.isr) == len(part.replicas) == len(before)
+    assert throttles(world) == []
+
+
 def replaced_whole(world: World) -> None:
     assert world.run().status.phase == "Succeeded"
     assert held(world) == []
