@@ -127,6 +127,20 @@ def test_what_every_other_broker_holds_stays_and_is_named() -> None:
     assert held(world, 2) == ["orders-0"]
 
 
+def test_a_named_broker_gets_the_replicas_and_others_may_lead_what_the_broker_led() -> None:
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a", 4: "b"})
+    kafka.topic("orders", [3, 1, 2], [3, 2, 1], [3, 1, 2], [1, 2, 3], size=5_000_000)
+    kafka.dynamic["TOPIC", "orders", MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    world.ask("evacuate-broker", brokers="3", onto="4")
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until_phase("Succeeded")
+    emptied(world)
+    assert len(held(world, 4)) == 4
+
+
 def all_copied(world: World) -> bool:
     return [s.name for s in world.run().status.steps if s.phase == "Succeeded"][-1:] == ["copy-replicas"]
 
