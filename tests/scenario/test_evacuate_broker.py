@@ -145,6 +145,96 @@ def test_what_every_other_broker_holds_stays_and_is_named() -> None:
     assert held(world, 2) == ["orders-0"]
 
 
+def test_a_named_broker_gets_the_replicas_and_others_may_lead_what_the_broker_led() -> None:
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a", 4: "b"})
+    kafka.topic("orders", [3, 1, 2], [3, 2, 1], [3, 1, 2], [1, 2, 3], size=5_000_000)
+    kafka.dynamic["TOPIC", "orders", MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    world.ask("evacuate-broker", brokers="3", onto="4")
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until_phase("Succeeded")
+    emptied(world)
+    assert len(held(world, 4)) == 4
+
+
+def all_copied(world: World) -> bool:
+    return [s.name for s in world.run().status.steps if s.phase == "Succeeded"][-1:] == ["copy-replicas"]
+
+
+def cut_off(world: World, *brokers: int) -> None:
+    """They go on fetching, and hear of nothing any more; something happens that they do not hear of."""
+    for broker in brokers:
+        world.kafka.stale[broker] = world.kafka.image(broker).view
+    world.kafka.topic("news", [0])
+
+
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_nothing_goes_while_a_follower_that_remains_would_not_hear_of_it(zookeeper: bool) -> None:
+    """It would not know the leader's new epoch, and fall out of the ISR."""
+    world = asked(zookeeper=zookeeper, batch="50")
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: all_copied(world))
+    cut_off(world, 1, 2)
+    for _ in range(10):
+        world.step()
+    assert all(world.kafka.acknowledges(tp) for tp in world.kafka.partitions)
+    assert len(held(world)) == 3
+    assert "ReplacementsInSync" in {w.guard for w in world.run().status.waiting_for}
+    for broker in (1, 2):
+        world.kafka.heal(broker)
+    world.until_phase("Succeeded")
+    assert held(world) == []
+
+
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_what_was_added_is_not_given_back_to_who_would_not_know_that_it_leads(zookeeper: bool) -> None:
+    world = asked(zookeeper=zookeeper, batch="50")
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: all_copied(world))
+    for part in world.kafka.partitions.values():
+        if len(part.replicas) == 4:
+            part.elect(part.replicas[-1])
+    cut_off(world, 1)
+    world.approve(world.run(), decision="Reject")
+    ended = world.until_phase("Aborted")
+    assert all(world.kafka.served(tp) and world.kafka.acknowledges(tp) for tp in world.kafka.partitions)
+    assert "keeps its added replicas" in ended.status.message
+    assert throttles(world) == []
+
+
+def emptying(*replicas: list[list[int]], batch: str) -> World:
+    """Topics of which broker 3 holds replicas, and a run that is to move all of them."""
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"}, copies_per_tick=1000)
+    for number, ids in enumerate(replicas):
+        kafka.topic(f"t{number}", *ids)
+        kafka.dynamic["TOPIC", f"t{number}", MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    world.ask("evacuate-broker", brokers="3", batchSize=batch)
+    return world
+
+
+def test_small_batches_of_many_partitions_fit_into_the_journal() -> None:
+    world = emptying([[3, 1, 2]] * 230, batch="1")
+    run = world.until_phase("AwaitingApproval")
+    assert run.status.plan is not None
+    assert len(run.status.plan.part(ReplicaRemovals).each()) == 149
+    assert "81 more partitions in a later plan" in run.status.plan.summary
+
+
+def test_brokers_that_lose_replicas_are_among_the_settings_that_one_entry_saves() -> None:
+    world = emptying(*([[[3, 1, 2]]] * 126), batch="50")
+    run = world.until_phase("AwaitingApproval")
+    assert run.status.plan is not None
+    assert len(run.status.plan.part(ReplicaMoves).changes) == 124
+    world.approve(run)
+    world.until_phase("Succeeded")
+    assert len(held(world)) == 2
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("nth", only([1, 4], range(6)))
 def test_killed_at_a_write_to_kafka(nth: int, when: str) -> None:

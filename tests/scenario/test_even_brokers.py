@@ -62,6 +62,25 @@ def test_nothing_is_proposed_where_racks_are_used_or_topics_are_exempt() -> None
     assert "no replica shares a rack that it need not share" in ended.status.message
 
 
+def test_a_proposal_waits_while_a_broker_does_not_answer() -> None:
+    """Its partitions stay as they are, and the finding lasts: it is not proposed again and again."""
+    kafka = SimKafka(racks={**RACKS, 4: "a"})
+    kafka.topic("orders", [0, 1, 4])
+    kafka.dynamic["TOPIC", "orders", MIN_ISR] = "2"
+    kafka.deaf.add(4)
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    for _ in range(100):
+        world.step(60)
+    (run,) = world.runs()
+    assert run.status.phase == "Planning"
+    assert "broker 4 is down" in run.status.message
+    kafka.deaf.clear()
+    world.until_phase("AwaitingApproval")
+    assert len(world.runs()) == 1
+
+
 @pytest.mark.parametrize(("most", "moves"), [("1", 1), ("100", 3)])
 def test_brokers_are_made_even_with_as_many_moves_as_were_allowed(most: str, moves: int) -> None:
     kafka = SimKafka(racks=dict.fromkeys(range(4)))

@@ -171,6 +171,46 @@ def test_nothing_is_proposed_again_and_again_where_no_other_broker_can_take_a_re
     assert any("holds 1 replica, of which other brokers can copy 0" in line for line in found["evidence"])
 
 
+def test_a_proposal_waits_where_the_named_broker_cannot_take_what_others_could() -> None:
+    """It is not proposed again and again while the broker stays away."""
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"})
+    kafka.topic("orders", [3, 1, 2])
+    kafka.topic("logs", [0, 1, 2])
+    for topic in ("orders", "logs"):
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = "2"
+    world = World(kafka)
+    onto = {"name": "replace-broker", "parameters": {"onto": "1"}}
+    world.install(brokers=BROKERS, remediation={"playbooks": [*QUIET["playbooks"], onto]})
+    world.with_pods()
+    lose(world)
+    for _ in range(100):
+        world.step(60)
+    (run,) = world.runs()
+    assert run.status.phase == "Planning"
+    assert "every broker that may get a replica holds one already: orders" in run.status.message
+    world.kafka.start(GONE)
+    assert world.pods is not None
+    world.pods.ready(GONE)
+    world.until_phase("Superseded")
+
+
+@pytest.mark.parametrize(
+    ("onto", "why"),
+    [
+        ("3", "broker 3 cannot get replicas, since it is to lose its own"),
+        ("7", "broker 7 of the parameter onto is not up"),
+    ],
+)
+def test_a_broker_that_cannot_get_replicas_is_named(world: World, onto: str, why: str) -> None:
+    lose(world)
+    world.ask("replace-broker", brokers="3", onto=onto)
+    for _ in range(5):
+        world.step()
+    asked = world.run()
+    assert asked.status.plan is None
+    assert why in asked.status.message
+
+
 def test_a_disk_that_fills_up_after_the_plan_holds_the_next_wave(world: World) -> None:
     lose(world)
     world.ask("replace-broker", brokers="3", waveBytesPerBroker="4000000")
@@ -247,6 +287,32 @@ def test_an_aborted_replacement_leaves_nothing_behind(world: World) -> None:
     world.until_phase("Aborted")
     assert held(world) == ["orders-0", "orders-1", "__consumer_offsets-0"]
     assert not any(p.adding or p.removing for p in world.kafka.partitions.values())
+    assert throttles(world) == []
+
+
+def test_a_cancel_waits_where_it_would_take_a_replica_that_is_needed() -> None:
+    """With ZooKeeper nothing is complete before all are in sync: one that was added is, and one from before is down."""
+    world = four_brokers(zookeeper=True)
+    part, before = world.kafka.partitions[TopicPartition("__consumer_offsets", 0)], [0, 3, 1]
+    lose(world)
+    world.ask("replace-broker", brokers="3")
+    world.kafka.copies_per_tick = 0
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: bool(part.adding))
+    world.kafka.stop(0)
+    part.isr.append(2)
+    world.kafka.start(GONE)
+    assert world.pods is not None
+    world.pods.ready(GONE)
+    world.until(lambda: "not cancelled yet" in world.run().status.message)
+    for _ in range(10):
+        world.step()
+    assert sorted(part.isr) == [1, 2], "a producer with acks=all goes on"
+    assert world.kafka.acknowledges(TopicPartition("__consumer_offsets", 0))
+    world.kafka.start(0)
+    world.kafka.copies_per_tick = 2
+    world.until(world.finished)
+    assert len(part.isr) == len(part.replicas) == len(before)
     assert throttles(world) == []
 
 

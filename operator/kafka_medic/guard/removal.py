@@ -43,11 +43,13 @@ def _replacements_in_sync(
     snapshot: Snapshot, left: Removals, rows: Mapping[TopicPartition, PartitionRow]
 ) -> tuple[Reason, ...]:
     """Every replica that remains is in the ISR, they are enough for min.insync.replicas, and the leader whose word this
-    is has current metadata."""
+    is has current metadata. So have the followers that remain: with a removal the leader's epoch changes, and who does
+    not hear of that falls out of the ISR."""
     guard = Guard.REPLACEMENTS_IN_SYNC
     if snapshot.partitions is None:
         return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
     behind, few, unknown, leaders = [], [], [], set()
+    followers: set[int] = set()
     for tp, (_, remain) in left.items():
         row = rows.get(tp)
         isr = None if row is None else known_ids(row.isr)
@@ -55,6 +57,7 @@ def _replacements_in_sync(
             unknown.append(tp)
             continue
         leaders.add(row.leader)
+        followers |= remain
         if not remain <= isr:
             behind.append(tp)
         if len(remain) < row.min_isr:
@@ -68,8 +71,9 @@ def _replacements_in_sync(
     if unknown:
         message = f"leader, ISR or min.insync.replicas not known: {some(unknown)}"
         reasons.append(Reason(guard, Verdict.UNKNOWN, message))
-    for leader in sorted(leaders):
-        reasons += fit.own_view(snapshot, leader, guard, "so its ISR may not be the true one")
+    for broker in sorted(leaders | followers):
+        why = "so its ISR may not be the true one" if broker in leaders else "so it would fall out of the ISR"
+        reasons += fit.own_view(snapshot, broker, guard, why)
     return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every replica that remains is in sync"),)
 
 

@@ -58,9 +58,10 @@ class Allowed:
     """Limits that hold for every question; the default allows everything.
 
     exclude_brokers: brokers that take no replica and give none, except where the question empties them. only_give:
-    brokers that take no replica. Neither becomes the preferred leader of more partitions. exclude_topics: shell
-    patterns of topics that stay as they are. moves, bytes: the most replicas that are copied, and the most bytes of
-    them. moves_per_broker, bytes_per_broker: the most that one broker receives. None: no limit.
+    brokers that take no replica. Neither becomes the preferred leader of more partitions, but for those whose preferred
+    leader leaves: what it keeps may lead them. exclude_topics: shell patterns of topics that stay as they are. moves,
+    bytes: the most replicas that are copied, and the most bytes of them. moves_per_broker, bytes_per_broker: the most
+    that one broker receives. None: no limit.
     Raises ValueError if a limit is below 1, or if a broker is named twice.
     """
 

@@ -35,7 +35,7 @@ from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.preconditions import recreated
 from kafka_medic.playbook.provenance import beyond_plan, forged
 from kafka_medic.playbook.refusal import Refusal
-from kafka_medic.playbook.registry import ACTIONS, needs_its_cause
+from kafka_medic.playbook.registry import ACTIONS, leading, needs_its_cause
 from kafka_medic.playbook.running_record import recorded
 from kafka_medic.playbook.triggers import SHIPPED, is_for
 from kafka_medic.resources.conditions import Condition, ConditionStatus, find_condition
@@ -44,7 +44,7 @@ from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import MAX_EVIDENCE_KEPT, Cure, RemediationStatus, StepStatus
-from kafka_medic.resources.vocabulary import Guard, Severity
+from kafka_medic.resources.vocabulary import ActionName, Guard, Severity
 
 PLANNED_AGAIN = "PlannedAgain"
 """A condition of a run whose plan has replaced one that did not fit the cluster any more."""
@@ -160,6 +160,8 @@ def _plan(run: Remediation, context: DecisionContext) -> Decision:
         )
     )
     if isinstance(proposal, Refusal):
+        if proposal.nothing_to_do and _named_still(run, context):
+            return waiting(run.status, Phase.PLANNING, proposal.message, proposal.reasons)
         if proposal.nothing_to_do:
             status = with_nothing_to_do(run.status, proposal.message, context.now)
             return ended(status, Phase.SUPERSEDED, proposal.message, context.now)
@@ -178,6 +180,16 @@ def _plan(run: Remediation, context: DecisionContext) -> Decision:
         "message": f"waits for approval of this plan{_why_again(run.status)}",
     }
     return Decision(run.status.model_copy(update=update), requeue=0.0)
+
+
+def _named_still(run: Remediation, context: DecisionContext) -> bool:
+    """Whether the diagnosis names the run's shipped playbook, which moves replicas, for its cause as before: it would
+    be proposed again at once, and end again. The plan comes when brokers come back, or are added."""
+    cause, playbook = run.spec.cause, context.playbook
+    if cause is None or playbook is None or playbook.name not in SHIPPED:
+        return False
+    moves = leading(playbook) is ACTIONS[ActionName.REASSIGN_PARTITIONS]
+    return moves and any(f.id == cause.finding_id and is_for(playbook, f) for f in context.findings)
 
 
 def _outwaited(run: Remediation, now: datetime) -> bool:

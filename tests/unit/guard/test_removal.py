@@ -75,7 +75,14 @@ def test_where_the_leader_goes_its_heirs_are_fit():
     views = tuple(worlds.view(n, ROWS, members=FOUR, told={("orders", 1): (1, 4)} if n == 2 else None) for n in FOUR)
     assert refusals(of_four(views=views))["FitToReceive"] is Verdict.DENY
     stays = {OTHER: REMOVALS[OTHER]}
-    assert judge_removal(of_four(views=views), stays, worlds.NOW).verdict is Verdict.ALLOW
+    assert refusals(of_four(views=views), stays) == {"ReplacementsInSync": Verdict.DENY}
+
+
+def test_a_follower_that_remains_has_current_metadata_too():
+    """Otherwise it does not learn the epoch that comes with the removal, and falls out of the ISR."""
+    views = tuple(worlds.view(n, ROWS, members=FOUR, told={("orders", 0): (4, 4)} if n == 3 else None) for n in FOUR)
+    stays = {OTHER: REMOVALS[OTHER]}
+    assert refusals(of_four(views=views), stays) == {"ReplacementsInSync": Verdict.DENY}
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,9 @@ class MovesCheck(Check):
             return np.zeros(len(self.wanted), dtype=np.int64)
         return super().least_of_topics(planned)
 
+    def left(self, preferred: Array) -> Array:
+        return ~np.logical_or.reduceat(self.after.values == np.repeat(preferred, self.after.length), self.after.start)
+
     def touching(self) -> list[str]:
         if not isinstance(self.question, Leave):
             return self._untouched(self.stuck, "")

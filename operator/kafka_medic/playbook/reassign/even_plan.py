@@ -44,14 +44,15 @@ def even_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         placement = placement_of(snapshot, expectations, question, left, settings)
         if isinstance(placement, Refusal):
             return placement
-    if not placement.summary.partitions:
-        none = "no replica shares a rack that it need not share" if spread else "the brokers hold replicas evenly"
-        return Refusal(none, nothing_to_do=True)
+    # Also where nothing can move: a broker that is down takes nothing, and its partitions stay as they are.
     moves = [(m.topic, m.partition, m.replicas_before, m.replicas_before) for m in placement.moves()]
     refusals = judge_reassign(snapshot, moves, 1, request.now, replaced=()).refusals
     refusals = tuple(r for r in refusals if r.guard is not Guard.PRECONDITIONS_HOLD)
     if refusals:
         return Refusal("; ".join(r.message for r in refusals[:3]), refusals)
+    if not placement.summary.partitions:
+        none = "no replica shares a rack that it need not share" if spread else "the brokers hold replicas evenly"
+        return Refusal(none, nothing_to_do=True)
 
     def title(plan: Plan) -> str:
         what = "spread over racks" if spread else "make brokers more even with"

@@ -7,6 +7,7 @@ from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.rows import known_ids, troubled_rows
+from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.plan.allowed import Allowed, LeftOut
 from kafka_medic.plan.model import Plan as Placement
 from kafka_medic.plan.problem import Broker as PlanBroker
@@ -41,6 +42,8 @@ def leave_plan(request: PlanRequest, step: Step, *, gone: bool) -> Plan | Refusa
     onto = frozenset[int]() if told.onto == "any" else _ids(told.onto, "onto")
     if isinstance(leaving, Refusal) or isinstance(onto, Refusal):
         return leaving if isinstance(leaving, Refusal) else onto  # type: ignore[return-value]
+    if unable := _unable(snapshot, onto, leaving):
+        return unable
     names = some(sorted(leaving))
     rows = {row.tp: row for broker in sorted(leaving) for row in troubled_rows(snapshot, broker) or ()}
     held = [row for _, row in sorted(rows.items()) if set(row.replicas or ()) & leaving]
@@ -61,7 +64,7 @@ def leave_plan(request: PlanRequest, step: Step, *, gone: bool) -> Plan | Refusa
     placement = placement_of(snapshot, expectations, question, allowed, settings)
     if isinstance(placement, Refusal):
         return placement
-    behind = _left_behind(held, placement, leaving, crowded, gone=gone)
+    behind = _left_behind(held, placement, leaving, crowded, onto=bool(onto), gone=gone)
     if not placement.summary.partitions:
         verb = "replaced" if gone else "moved"
         return Refusal(f"no replica of broker {names} can be {verb}: {'; '.join(behind)}", nothing_to_do=True)
@@ -106,6 +109,16 @@ def _ids(text: str, parameter: str) -> frozenset[int] | Refusal:
     if len(ids) > MAX_REPLACED and parameter == "brokers":
         return Refusal(f"one plan replaces at most {MAX_REPLACED} brokers, not {len(ids)}", permanent=True)
     return ids
+
+
+def _unable(snapshot: Snapshot, onto: frozenset[int], leaving: frozenset[int]) -> Refusal | None:
+    """Of the brokers that are named to get the replicas, those that cannot."""
+    if both := onto & leaving:
+        return Refusal(f"broker {some(sorted(both))} cannot get replicas, since it is to lose its own", permanent=True)
+    if away := sorted(onto - {b.id for b in snapshot.brokers or () if b.live}):
+        message = f"broker {some(away)} of the parameter onto is not up"
+        return Refusal(message, (Reason(Guard.TARGETS_ALIVE, Verdict.WAIT, message),))
+    return None
 
 
 def _crowded(held: list[PartitionRow], takers: set[int], leaving: frozenset[int]) -> frozenset[str]:
@@ -165,7 +178,13 @@ def placement_of(
 
 
 def _left_behind(
-    held: list[PartitionRow], placement: Placement, leaving: frozenset[int], crowded: frozenset[str], *, gone: bool
+    held: list[PartitionRow],
+    placement: Placement,
+    leaving: frozenset[int],
+    crowded: frozenset[str],
+    *,
+    onto: bool,
+    gone: bool,
 ) -> list[str]:
     """What a person has to know of the partitions that keep a replica on these brokers."""
     lines = []
@@ -180,9 +199,8 @@ def _left_behind(
             f"with broker {some(sorted(leaving))}"
         )
     if crowded:
-        lines.append(
-            f"left out, because every broker that is up holds a replica already: {some(sorted(crowded), SHOWN)}"
-        )
+        full = "may get a replica holds one" if onto else "is up holds a replica"
+        lines.append(f"left out, because every broker that {full} already: {some(sorted(crowded), SHOWN)}")
     for why, count in placement.summary.left_out.items():
         if count and why not in (LeftOut.LOST, LeftOut.EXCLUDED_TOPIC):
             lines.append(f"left out: {many(count, 'partition')} that {why.sentence}")

@@ -39,7 +39,7 @@ from kafka_medic.resources.remediation_plan import (
 from kafka_medic.resources.vocabulary import ActionName, Guard
 
 MAX_WAVES = 150
-"""Of one run: the journal holds 200 entries, one for each wave and a few more."""
+"""Of one run, batches of removals among them: the journal holds 200 entries, one for each of these and a few more."""
 MAX_SUMMARY = 32_768
 """Characters of a plan's summary (SummaryText). Names alone can fill it; every edit is in status.plan.ownedTopics."""
 MAX_SAVED = 256
@@ -122,7 +122,8 @@ def _document(
 ) -> Plan:
     files = request.files
     inline = files is None or purpose.gives_up
-    taken, rest = _most_exposed(placement, MAX_INLINE_CHANGES if inline else MAX_CHANGES)
+    batch = purpose.batch if purpose.gives_up else None
+    taken, rest = _most_exposed(placement, MAX_INLINE_CHANGES if inline else MAX_CHANGES, batch)
     moves = sorted(taken.moves(), key=lambda m: (m.wave, m.topic, m.partition))
     changes = tuple(
         PartitionChange(
@@ -198,24 +199,27 @@ def _removal_sentence(removals: Sequence[PartitionChange]) -> str:
     )
 
 
-def _most_exposed(placement: Placement, most: int) -> tuple[Placement, int]:
+def _most_exposed(placement: Placement, most: int, batch: int | None) -> tuple[Placement, int]:
     """What one plan holds, at most so many partitions, the most exposed first, and how many partitions are left for the
     next one, which is proposed when this one has succeeded. A run has to fit into its Remediation: the changes, one
-    journal entry a wave, and the settings of every topic and broker that the throttle touches."""
+    journal entry a wave, and one for each `batch` of partitions that lose replicas, and the settings of every topic and
+    broker that the throttle touches. With batches the brokers are throttled that lose a replica, too."""
     table = placement.table
     order = pc.sort_indices(table["wave"])
-    ordered = table.select(["wave", "topic", "replicas"]).take(order)
+    ordered = table.select(["wave", "topic", "replicas", "replicasBefore"]).take(order)
     topics: set[str] = set()
     brokers: set[int] = set()
     waves: set[int] = set()
     taken: list[int | None] = []
     for index, row in zip(order.to_pylist(), ordered.to_pylist(), strict=True):
-        if len(taken) == most or (row["wave"] not in waves and len(waves) == MAX_WAVES):
+        batches = 0 if batch is None else len(taken) // batch + 1
+        if len(taken) == most or len(waves | {row["wave"]}) + batches > MAX_WAVES:
             break
-        if SETTINGS_EACH * (len(topics | {row["topic"]}) + len(brokers | set(row["replicas"]))) > MAX_SAVED:
+        involved = set(row["replicas"]) if batch is None else {*row["replicas"], *row["replicasBefore"]}
+        if SETTINGS_EACH * (len(topics | {row["topic"]}) + len(brokers | involved)) > MAX_SAVED:
             continue
         topics.add(row["topic"])
-        brokers.update(row["replicas"])
+        brokers.update(involved)
         waves.add(row["wave"])
         taken.append(index)
     rest = table.num_rows - len(taken)
@@ -261,7 +265,7 @@ def _summary(plan: Plan, placement: Placement, rest: int, purpose: Purpose, *, e
         lines.append(
             f"{many(rest, 'more partition')} in a later plan, the most exposed first: one plan holds at most "
             f"{MAX_INLINE_CHANGES} partitions ({MAX_CHANGES} where the operator has a volume for plans), {MAX_WAVES} "
-            f"waves and {MAX_SAVED} settings"
+            f"waves and batches and {MAX_SAVED} settings"
         )
     for c in own.changes[:20]:
         lines.append(

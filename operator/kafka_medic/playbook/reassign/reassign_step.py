@@ -205,17 +205,34 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
         if any(s.position is Position.UNKNOWN for s in where):
             return StepReport(StepState.UNKNOWN, "the reassignments in flight could not be read", restores=True)
         moving = [s for s in where if s.position is Position.MOVING and f"{step}/wave-{s.change.wave}" in journal]
-        if moving:
-            now_cancelled = portion(snapshot, moving)
+        needed = [s for s in moving if _needed(s)]
+        if cancelled := [s for s in moving if s not in needed]:
+            now_cancelled = portion(snapshot, cancelled)
             return StepReport(
                 StepState.ACT,
                 f"cancelling {many(len(now_cancelled), 'reassignment')} of this "
-                f"run{followed_by(now_cancelled, moving)}",
+                f"run{followed_by(now_cancelled, cancelled)}",
                 intent=Reassign(f"{step}/cancel", dict.fromkeys((s.tp for s in now_cancelled), None)),
-                target=_names([s.tp for s in moving]),
+                target=_names([s.tp for s in cancelled]),
                 restores=True,
             )
+        if needed:
+            message = (
+                f"not cancelled yet, since fewer replicas than min.insync.replicas would be left in sync: "
+                f"{_names([s.tp for s in needed])}"
+            )
+            return StepReport(StepState.UNKNOWN, message, restores=True)
     return _restore(plan, f"{step}/restore-throttle", f"{step}/throttle", journal, snapshot, None)
+
+
+def _needed(standing: Standing) -> bool:
+    """Whether the partition needs a replica that a cancel would take: those from before that are in sync are fewer than
+    its min.insync.replicas, or than all of them."""
+    row, before = standing.row, set(standing.change.replicas_before)
+    assert row is not None  # it is moving
+    in_sync = set(row.isr or ())
+    enough = len(before) if row.min_isr is None else min(row.min_isr, len(before))
+    return not in_sync <= before and len(in_sync & before) < enough
 
 
 def _back(replaced: Iterable[int], snapshot: Snapshot, where: tuple[Standing, ...]) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
+from kafka_medic.guard import fit
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.removal import Removals
 from kafka_medic.playbook.effects import DropReplicas
@@ -18,6 +19,7 @@ from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import PartitionChange, Plan, ReplicaMoves, ReplicaRemovals
 from kafka_medic.resources.remediation_status import JournalEntry, Progress
+from kafka_medic.resources.vocabulary import Guard
 
 GOAL = "no partition has a replica left that was to go"
 
@@ -95,13 +97,16 @@ def standing(change: PartitionChange, row: PartitionRow | None) -> Standing:
 
 def give_back(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
     """The clean end of a run that is given up before replicas have gone: those that were added go again, where every
-    replica from before is in sync. Elsewhere a partition keeps more replicas than it had, which is never less safe."""
+    replica from before is in sync and knows the cluster as it is: with a removal the leader's epoch changes, and who
+    does not hear of that falls out of the ISR, or does not know that it leads. Elsewhere a partition keeps more
+    replicas than it had, which is never less safe."""
     last = {TopicPartition(c.topic, c.partition): c for c in plan.part(ReplicaRemovals).each()}
     if not last or not any(e.step == step and e.kind == "Reassign" for e in journal.values()):
         return StepReport(StepState.REACHED, "")
     if snapshot.partitions is None:
         return StepReport(StepState.UNKNOWN, "the partitions could not be read", restores=True)
     first = {TopicPartition(c.topic, c.partition): c.replicas_before for c in plan.part(ReplicaMoves).changes}
+    current = _current(snapshot, {b for replicas in first.values() for b in replicas})
     due: dict[TopicPartition, tuple[int, ...]] = {}
     kept = []
     for row in snapshot.rows(set(last)):
@@ -110,7 +115,7 @@ def give_back(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapsh
             return StepReport(StepState.UNKNOWN, f"replicas or ISR could not be read of {row.tp}", restores=True)
         if now is not Standing.BEFORE:
             continue
-        if set(first[row.tp]) <= set(row.isr or ()):
+        if set(first[row.tp]) <= set(row.isr or ()) & current:
             due[row.tp] = tuple(first[row.tp])
         else:
             kept.append(row.tp)
@@ -124,5 +129,15 @@ def give_back(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapsh
             target=some(sorted(due), 5),
             restores=True,
         )
-    told = f"{some(sorted(kept), 5)} keeps its added replicas, since not all from before are in sync" if kept else ""
+    told = (
+        f"{some(sorted(kept), 5)} keeps its added replicas, since not all from before are in sync and up to date"
+        if kept
+        else ""
+    )
     return StepReport(StepState.REACHED, told, observed=(id_,) if id_ in journal else ())
+
+
+def _current(snapshot: Snapshot, brokers: set[int]) -> set[int]:
+    """Those whose own view of the cluster is as it is."""
+    asked = Guard.REPLACEMENTS_IN_SYNC
+    return {b for b in brokers if not any(fit.own_view(snapshot, b, asked, "so it would fall out of the ISR"))}
