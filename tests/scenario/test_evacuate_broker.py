@@ -257,3 +257,29 @@ def test_killed_at_any_write_to_the_api_server() -> None:
             emptied(world)
         except AssertionError as problem:
             raise AssertionError(f"{told}: {problem}") from problem
+
+
+def test_a_replica_that_is_behind_on_the_broker_that_leaves_is_named_before_anything_is_copied() -> None:
+    """With ZooKeeper no copy would ever end beside it."""
+    world = asked()
+    world.kafka.copies_per_tick = 0
+    world.kafka.partitions[TopicPartition("orders", 1)].isr.remove(LEAVES)
+    for _ in range(5):
+        world.step()
+    assert world.run().status.plan is None
+    assert "the replicas on broker 3 of orders-1 are not in sync" in world.run().status.message
+    world.kafka.copies_per_tick = 2
+    world.to_the_end()
+    emptied(world)
+
+
+def test_a_topic_that_is_made_anew_is_not_given_anything_back() -> None:
+    world = asked()
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: [s.name for s in world.run().status.steps if s.phase == "Succeeded"][-1:] == ["copy-replicas"])
+    replicas = [list(world.kafka.partitions[TopicPartition("orders", n)].replicas) for n in range(3)]
+    world.kafka.delete("orders")
+    world.kafka.topic("orders", *replicas)
+    world.until_phase("Superseded")
+    found = [world.kafka.partitions[TopicPartition("orders", n)].replicas for n in range(3)]
+    assert found == replicas

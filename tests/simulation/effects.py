@@ -124,7 +124,7 @@ class Effects(Owned):
         if reorders is not None:
             return self._before_reorder(reorders, seen, targets, now)
         removing = self.intends("DropReplicas")
-        if removing is not None:
+        if removing is not None and None not in targets.values():
             return self._before_removal(removing, seen, targets, now)
         run = self.run_of(seen, "Reassign")
         if all(t is None for t in targets.values()):

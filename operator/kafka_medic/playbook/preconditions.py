@@ -42,10 +42,15 @@ def identified(run: Remediation, plan: Plan, snapshot: Snapshot) -> Plan:
     return sealed(run, plan)
 
 
-def recreated(plan: Plan, snapshot: Snapshot) -> str | None:
-    """Topics of the plan that were deleted and created again since; None where there are none."""
+def recreated_topics(plan: Plan, snapshot: Snapshot) -> list[str]:
+    """Topics of the plan that were deleted and created again since."""
     now = _ids(snapshot, {t.topic for t in plan.topics})
-    others = [t.topic for t in plan.topics if now.get(t.topic) not in (None, t.id)]
+    return [t.topic for t in plan.topics if now.get(t.topic) not in (None, t.id)]
+
+
+def recreated(plan: Plan, snapshot: Snapshot) -> str | None:
+    """The same in words; None where there are none."""
+    others = recreated_topics(plan, snapshot)
     return f"deleted and recreated since the plan was made: topic {some(others, 5)}" if others else None
 
 

@@ -208,17 +208,21 @@ class RemoveReplicas(Action):
             yield "replicas", TopicPartition(c.topic, c.partition), tuple(c.replicas)
 
     def cost(self, plan: Plan) -> Cost:
-        return Cost(frozenset(TopicPartition(c.topic, c.partition) for c in plan.part(ReplicaRemovals).each()))
+        """A person decides whether replicas go."""
+        own = plan.part(ReplicaRemovals).each()
+        asks = ("it removes replicas",) if own else ()
+        return Cost(frozenset(TopicPartition(c.topic, c.partition) for c in own), asks=asks)
 
 
 def _incoming(at: StepContext, intent: Intent | None) -> dict[int, int]:
-    """Bytes that each broker gets by the effect; before the first one by the wave that comes first. Sizes as they are
-    now, or else as the plan saw them."""
+    """Bytes that each broker gets by the effect and by what is on its way; before the first one by the wave that comes
+    first. Sizes as they are now, or else as the plan saw them."""
     asked = intent.targets.keys() if isinstance(intent, effects.Reassign) else None
     coming: Counter[int] = Counter()
     for standing in standings(at.plan.part(ReplicaMoves).changes, at.snapshot):
         change, row = standing.change, standing.row
-        if (change.wave > 0 if asked is None else standing.tp not in asked) or standing.position is not Position.BEFORE:
+        due = standing.position is Position.BEFORE and (change.wave == 0 if asked is None else standing.tp in asked)
+        if not due and standing.position is not Position.MOVING:
             continue
         size = row.size_bytes if row is not None and row.size_bytes is not None else change.size_bytes
         coming.update({b: size or 0 for b in change.replicas if b not in change.replicas_before})

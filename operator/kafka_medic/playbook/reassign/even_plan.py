@@ -58,4 +58,5 @@ def even_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         what = "spread over racks" if spread else "make brokers more even with"
         return f"{what} {many(plan.partitions or 0, 'partition')} of {named_topics(plan.part(ReplicaMoves))}"
 
-    return moves_plan(request, step, placement, settings, owners, Purpose(title, gives_up=True, batch=told.batch))
+    purpose = Purpose(title, gives_up=True, requested=not spread, batch=told.batch)
+    return moves_plan(request, step, placement, settings, owners, purpose)

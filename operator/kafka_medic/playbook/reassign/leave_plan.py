@@ -82,6 +82,7 @@ def leave_plan(request: PlanRequest, step: Step, *, gone: bool) -> Plan | Refusa
     purpose = Purpose(
         title,
         gives_up=not gone,
+        requested=not gone,
         batch=told.batch,
         replaced=tuple(sorted(leaving)) if gone else (),
         lines=(*behind, after),
@@ -103,11 +104,11 @@ def _named(request: PlanRequest, text: str) -> frozenset[int] | Refusal:
 
 def _ids(text: str, parameter: str) -> frozenset[int] | Refusal:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
+    if not all(part.isascii() and part.isdigit() for part in parts):
         return Refusal(f"set the parameter {parameter} to broker ids such as 1,3", permanent=True)
     ids = frozenset(map(int, parts))
     if len(ids) > MAX_REPLACED and parameter == "brokers":
-        return Refusal(f"one plan replaces at most {MAX_REPLACED} brokers, not {len(ids)}", permanent=True)
+        return Refusal(f"one plan is for at most {MAX_REPLACED} brokers, not {len(ids)}", permanent=True)
     return ids
 
 
@@ -139,8 +140,20 @@ def _well_enough(
     # What is kept is not what is there, since replicas of brokers that leave are still listed.
     refusals = tuple(r for r in judged.refusals if r.guard is not Guard.PRECONDITIONS_HOLD)
     if not refusals:
-        return None
+        return None if gone else _behind(held, leaving)
     return Refusal("; ".join(r.message for r in refusals[:3]), refusals)
+
+
+def _behind(held: list[PartitionRow], leaving: frozenset[int]) -> Refusal | None:
+    """A copy ends when every replica of the partition is in sync, those that leave included."""
+    out = [row.tp for row in held if not (set(row.replicas or ()) & leaving) <= (known_ids(row.isr) or frozenset())]
+    if not out:
+        return None
+    message = (
+        f"the replicas on broker {some(sorted(leaving))} of {some(out, 5)} are not in sync; let them catch up, or stop "
+        "the broker and use replace-broker"
+    )
+    return Refusal(message, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.WAIT, message),))
 
 
 def _copied_from(row: PartitionRow, leaving: frozenset[int]) -> bool:

@@ -52,10 +52,12 @@ SETTINGS_EACH = 2
 class Purpose:
     """What the copies are for. title: the plan in one line. gives_up: whether replicas go afterwards whose place the
     copies take, in batches of `batch`. replaced: brokers that are gone, whose replicas Kafka removes with the copies.
-    minimums: what is set afterwards. lines: what else the person who approves has to know."""
+    requested: nobody proposes the plan. minimums: what is set afterwards. lines: what else the person who approves has
+    to know."""
 
     title: Callable[[Plan], str]
     gives_up: bool = False
+    requested: bool = False
     batch: int = 50
     replaced: tuple[int, ...] = ()
     minimums: Callable[[Sequence[Move]], RaisedMinimums] = lambda _: RaisedMinimums((), {})
@@ -263,7 +265,8 @@ def _summary(plan: Plan, placement: Placement, rest: int, purpose: Purpose, *, e
     lines += [f"{s.name}: {s.description}" for s in plan.steps]
     if rest:
         lines.append(
-            f"{many(rest, 'more partition')} in a later plan, the most exposed first: one plan holds at most "
+            f"{many(rest, 'more partition')} in a later plan{', which you request' if purpose.requested else ''}, the "
+            "most exposed first: one plan holds at most "
             f"{MAX_INLINE_CHANGES} partitions ({MAX_CHANGES} where the operator has a volume for plans), {MAX_WAVES} "
             f"waves and batches and {MAX_SAVED} settings"
         )
