@@ -149,6 +149,9 @@ class Action:
     hindered_by: ClassVar[frozenset[Guard]] = frozenset()
     """Guards of `CLUSTER_WIDE` that its own effects, while they are on their way, would refuse."""
 
+    waits_for_room: ClassVar[bool] = False
+    """Whether there may be something to do later, once brokers are back or added, where there is nothing to do now."""
+
     prepares: ClassVar[frozenset[Guard]] = frozenset()
     """Guards of the next step that its own effect satisfies. Where it has any, every other guard of that step has to
     permit as well: nothing is prepared for nothing."""

@@ -44,7 +44,7 @@ from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.remediation_status import MAX_EVIDENCE_KEPT, Cure, RemediationStatus, StepStatus
-from kafka_medic.resources.vocabulary import ActionName, Guard, Severity
+from kafka_medic.resources.vocabulary import Guard, Severity
 
 PLANNED_AGAIN = "PlannedAgain"
 """A condition of a run whose plan has replaced one that did not fit the cluster any more."""
@@ -188,8 +188,9 @@ def _named_still(run: Remediation, context: DecisionContext) -> bool:
     cause, playbook = run.spec.cause, context.playbook
     if cause is None or playbook is None or playbook.name not in SHIPPED:
         return False
-    moves = leading(playbook) is ACTIONS[ActionName.REASSIGN_PARTITIONS]
-    return moves and any(f.id == cause.finding_id and is_for(playbook, f) for f in context.findings)
+    leader = leading(playbook)
+    waits = leader is not None and leader.waits_for_room
+    return waits and any(f.id == cause.finding_id and is_for(playbook, f) for f in context.findings)
 
 
 def _outwaited(run: Remediation, now: datetime) -> bool:

@@ -69,6 +69,7 @@ class ReassignPartitions(Action):
     )
     probe = VerifyProbe.TARGET_REPLICAS_IN_SYNC
     hindered_by = frozenset({Guard.NO_REASSIGNMENT, Guard.NO_OTHER_BROKER_DISTURBED})
+    waits_for_room = True
 
     @property
     def probes(self) -> tuple[VerifyProbe, ...]:
