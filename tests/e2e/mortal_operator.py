@@ -69,8 +69,7 @@ MOMENTS_OF_A_RAISE = (
 )
 """Around each write of a raise: waves, settings, the order of replicas, elections."""
 MOMENTS_OF_A_REPLACEMENT = (
-    *_around("throttle"),
-    *_around("reassign"),
+    *("before-intent", "after-intent", "before-throttle", "after-throttle", "before-reassign", "after-reassign"),
     *("before-restore", "after-restore", "before-end", "after-end"),
 )
 """Around each write of a run that replaces a broker."""
