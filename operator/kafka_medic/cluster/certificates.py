@@ -11,7 +11,7 @@ from enum import IntEnum, StrEnum
 
 SOURCE = "certificates"
 """Of a Snapshot."""
-SECRET = "SECRET"  # noqa: S105 - no password
+SECRET = "SECRET"  # noqa: S105  # nosec B105 - no password
 """Kind of an element that was not read: a key of a Secret. The other kind is a BROKER."""
 WARN_BELOW, WARN_SHARE = timedelta(days=21), 4
 CRITICAL_BELOW, CRITICAL_SHARE = timedelta(days=7), 10
@@ -31,7 +31,7 @@ class Peer(StrEnum):
 
     KAFKA = "Kafka"
     ZOOKEEPER = "ZooKeeper"
-    TOKEN_ENDPOINT = "TokenEndpoint"  # noqa: S105 - no password
+    TOKEN_ENDPOINT = "TokenEndpoint"  # noqa: S105  # nosec B105 - no password
 
 
 class Nearness(IntEnum):
