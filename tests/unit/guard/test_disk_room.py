@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard.disk_room import disk_has_room
 from kafka_medic.guard.verdict import Verdict
+from kafka_medic.playbook.effects import Reassign
+from kafka_medic.playbook.reassign.action import _incoming
 from tests.unit.cluster import worlds
+from tests.unit.playbook import adding_replicas
 
 
 @pytest.mark.parametrize(
@@ -30,3 +35,18 @@ def test_a_wave_waits_for_room(free, coming, verdict):
 def test_unknown_brokers_do_not_permit():
     (reason,) = disk_has_room(replace(worlds.healthy(), brokers=None), {})
     assert reason.verdict is Verdict.UNKNOWN
+
+
+def test_what_is_on_its_way_takes_room_as_well_and_a_later_wave_none_yet():
+    rows = [
+        adding_replicas.row(change, state) | {"sizeBytes": 7}
+        for change, state in zip(
+            adding_replicas.CHANGES,
+            (adding_replicas.MOVING, adding_replicas.BEFORE, adding_replicas.BEFORE),
+            strict=True,
+        )
+    ]
+    at = SimpleNamespace(plan=adding_replicas.plan(), snapshot=worlds.healthy(rows=rows))
+    assert _incoming(at, None) == {2: 7, 3: 14}
+    later = Reassign("add/wave-1", {TopicPartition("logs", 0): (3, 1, 2)})
+    assert _incoming(at, later) == {1: 7, 2: 14, 3: 7}
