@@ -42,7 +42,7 @@ def leave_plan(request: PlanRequest, step: Step, *, gone: bool) -> Plan | Refusa
     onto = frozenset[int]() if told.onto == "any" else _ids(told.onto, "onto")
     if isinstance(leaving, Refusal) or isinstance(onto, Refusal):
         return leaving if isinstance(leaving, Refusal) else onto  # type: ignore[return-value]
-    if unable := _unable(snapshot, onto, leaving):
+    if unable := _unable(snapshot, onto, leaving, gone=gone):
         return unable
     names = some(sorted(leaving))
     rows = {row.tp: row for broker in sorted(leaving) for row in troubled_rows(snapshot, broker) or ()}
@@ -112,8 +112,12 @@ def _ids(text: str, parameter: str) -> frozenset[int] | Refusal:
     return ids
 
 
-def _unable(snapshot: Snapshot, onto: frozenset[int], leaving: frozenset[int]) -> Refusal | None:
-    """Of the brokers that are named to get the replicas, those that cannot."""
+def _unable(snapshot: Snapshot, onto: frozenset[int], leaving: frozenset[int], *, gone: bool) -> Refusal | None:
+    """Of the brokers that are named, those that cannot get the replicas, or that are not gone."""
+    if gone and (up := sorted(b.id for b in snapshot.brokers or () if b.id in leaving and b.live)):
+        # A request that waited would begin when the broker is next restarted.
+        message = f"broker {some(up)} is up, so nothing is replaced; evacuate-broker empties a broker that is up"
+        return Refusal(message, nothing_to_do=True)
     if both := onto & leaving:
         return Refusal(f"broker {some(sorted(both))} cannot get replicas, since it is to lose its own", permanent=True)
     if away := sorted(onto - {b.id for b in snapshot.brokers or () if b.live}):
