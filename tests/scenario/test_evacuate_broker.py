@@ -45,6 +45,7 @@ def emptied(world: World) -> None:
     assert all(len(p.replicas) == len(p.isr) == 3 and p.leader in p.isr for p in world.kafka.partitions.values())
     assert throttles(world) == []
     assert all(e.state == "Done" for e in world.run().status.journal)
+    assert world.run().status.message.endswith("; broker 3 holds no replica any more, so its Pod may go")
 
 
 @pytest.mark.parametrize("zookeeper", [False, True])
@@ -283,3 +284,14 @@ def test_a_topic_that_is_made_anew_is_not_given_anything_back() -> None:
     world.until_phase("Superseded")
     found = [world.kafka.partitions[TopicPartition("orders", n)].replicas for n in range(3)]
     assert found == replicas
+
+
+def test_a_run_that_leaves_a_replica_on_the_broker_says_so_at_its_end() -> None:
+    world = asked()
+    world.kafka.topic("everywhere", [0, 1, 2, 3])
+    world.kafka.dynamic["TOPIC", "everywhere", MIN_ISR] = "2"
+    run = world.until_phase("AwaitingApproval")
+    world.approve(run)
+    done = world.until_phase("Succeeded")
+    assert held(world) == ["everywhere-0"]
+    assert done.status.message.endswith("; 1 replica is still on broker 3, which has to stay for everywhere-0")

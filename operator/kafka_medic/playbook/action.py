@@ -227,6 +227,10 @@ class Action:
         not known. Only what is to last, and does not change by itself."""
         return None
 
+    def afterwards(self, at: StepContext) -> str:  # noqa: ARG002
+        """What a person has to know of the run's purpose once it is a success, in a sentence; empty if nothing."""
+        return ""
+
     def has_sent_away(self, run: Remediation) -> frozenset[int]:  # noqa: ARG002
         """Brokers, and controllers that are none, that the run has made stop and that are not back yet."""
         return frozenset()

@@ -181,7 +181,7 @@ def _step(
     if report.state is StepState.REACHED:
         lasting = _lasting(run, context, step)
         if lasting is None:
-            return _verify(status, context, step, report)
+            return _verify(run.model_copy(update={"status": status}), context, step, report)
         report = replace(report, streak=None)
     required = context.cluster.spec.remediation.approvals.needed(run.spec.requested_by)
     status, late = lateness(status, step, required, context.now, context.skew)
@@ -221,9 +221,10 @@ def _lasting(run: Remediation, context: DecisionContext, step: Step) -> str | No
     return f"{cause.finding_id} lasts" if cause.finding_id in context.finding_ids else None
 
 
-def _verify(status: RemediationStatus, context: DecisionContext, step: Step, report: StepReport) -> Decision:
+def _verify(run: Remediation, context: DecisionContext, step: Step, report: StepReport) -> Decision:
     """The goal is observed; it has to be so several times in a row before the next step. What a step has counted by
     itself says nothing of a finding."""
+    status = run.status
     if step.verify.probe is VerifyProbe.FINDING_GONE:
         before = (status.consecutive_verified or 0) if status.phase is Phase.VERIFYING else 0
     else:
@@ -245,8 +246,17 @@ def _verify(status: RemediationStatus, context: DecisionContext, step: Step, rep
     if last:
         done = moved.model_copy(update={"restore_owed": False, "current_step": None})
         summary = done.plan.summary.splitlines()[0] if done.plan and done.plan.summary else "the plan"
-        return ended(done, Phase.SUCCEEDED, f"done and verified: {summary}", context.now)
+        message = "; ".join((f"done and verified: {summary}", *_afterwards(run, context)))
+        return ended(done, Phase.SUCCEEDED, message, context.now)
     return _working(moved, Phase.RUNNING, report.message, 0.0)
+
+
+def _afterwards(run: Remediation, context: DecisionContext) -> tuple[str, ...]:
+    plan = run.status.plan
+    if plan is None:
+        return ()
+    told = (ACTIONS[s.action].afterwards(StepContext(run, plan, context, s.name)) for s in plan.steps)
+    return tuple(filter(None, told))
 
 
 def _wind_up(run: Remediation, context: DecisionContext, plan: Plan, journal: Mapping[str, JournalEntry]) -> Decision:

@@ -22,7 +22,7 @@ from kafka_medic.playbook.owners.owned_plan import unplanned_owner
 from kafka_medic.playbook.reassign import reassign_step, remove_step
 from kafka_medic.playbook.reassign.even_plan import even_plan
 from kafka_medic.playbook.reassign.leave_plan import leave_plan
-from kafka_medic.playbook.reassign.parameters import ADDED, EVENED, MOVED, REPLACED, SPREAD, asked_of
+from kafka_medic.playbook.reassign.parameters import ADDED, EVENED, MOVED, REPLACED, SPREAD, asked_of, leave_parameters
 from kafka_medic.playbook.reassign.positions import Position, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
 from kafka_medic.playbook.reassign.rate import RATES
@@ -131,6 +131,14 @@ class ReassignPartitions(Action):
         report = reassign_step.undo(at.step, at.plan, at.journal, at.snapshot)
         yield replace(report, message="") if report.state is StepState.REACHED else report
         yield remove_step.give_back(at.step, at.plan, at.journal, at.snapshot)
+
+    def afterwards(self, at: StepContext) -> str:
+        """Whether a broker that was to be empty is."""
+        step, playbook = at.spec, at.context.playbook
+        if step is None or playbook is None or asked_of(step) != MOVED:
+            return ""
+        told = leave_parameters(playbook, step, at.run.spec.parameters)
+        return remove_step.what_is_left(at.plan, told.brokers, at.snapshot)
 
     def undone(self, at: StepContext) -> str | None:
         own, finally_ = at.plan.part(ReplicaMoves), remove_step.removals(at.plan)

@@ -13,6 +13,7 @@ from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard import fit
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.removal import Removals
+from kafka_medic.guard.rows import troubled_rows
 from kafka_medic.playbook.effects import DropReplicas
 from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.preconditions import recreated_topics
@@ -94,6 +95,24 @@ def standing(change: PartitionChange, row: PartitionRow | None) -> Standing:
     if have == remain:
         return Standing.GONE if row.leader in remain and remain <= set(row.isr) else Standing.GOING
     return Standing.BEFORE if have == before else Standing.DRIFTED
+
+
+def what_is_left(plan: Plan, named: str, snapshot: Snapshot) -> str:
+    """Of the brokers that the run was to empty: those of the parameter `brokers` (`named`), and those that have lost
+    replicas by the plan."""
+    brokers = {int(part) for part in named.split(",") if part.strip().isdecimal()}
+    brokers |= {b for c in plan.part(ReplicaRemovals).each() for b in set(c.replicas_before) - set(c.replicas)}
+    told = []
+    for broker in sorted(brokers):
+        rows = troubled_rows(snapshot, broker)
+        if rows is None or any(row.replicas is None for row in rows):
+            told.append(f"whether broker {broker} holds a replica is not known")
+        elif held := sorted(row.tp for row in rows if broker in (row.replicas or ())):
+            verb = "replica is" if len(held) == 1 else "replicas are"
+            told.append(f"{len(held)} {verb} still on broker {broker}, which has to stay for {some(held, 5)}")
+        else:
+            told.append(f"broker {broker} holds no replica any more, so its Pod may go")
+    return "; ".join(told)
 
 
 def give_back(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
