@@ -1,15 +1,18 @@
 """A broker that is gone with its volume, replaced under load while the operator is killed (SIGKILL) around each write;
-one that comes back while others copy; one that comes back empty, gets its share, and is emptied again. No record is
-lost or doubled."""
+one that comes back while others copy; runs that are given up at each wave, and that wait while another broker is away;
+one that comes back empty, gets its share, is emptied and goes. No record is lost or doubled, and none of an aborted
+transaction is read."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,17 +26,25 @@ from tests.incident import operator, records
 from tests.testbed import Shape, deployed, own_state, wait_for
 
 NAMESPACE, SLOT = "gameday-lost", 9
-PARTITIONS, BYTES = 60, 8_000_000
-"""240 MB on each of three brokers, with two replicas of everything."""
+PARTITIONS, BYTES = 60, 24_800_000
+"""1 GB on each of three brokers, with two replicas of everything."""
+RECORD = 800_000
 LIVE = 6
-GONE = 2
-SLOW = {"throttleBytesPerSecond": "10000000", "waveBytesPerBroker": "100000000"}
+GONE, OTHER = 2, 1
+SLOW = {"throttleBytesPerSecond": "20000000", "waveBytesPerBroker": "100000000"}
+TWO = STEADY | {
+    "auto.leader.rebalance.enable": "false",
+    "default.replication.factor": 2,
+    "offsets.topic.replication.factor": 2,
+    "transaction.state.log.replication.factor": 2,
+    "transaction.state.log.min.isr": 1,
+    "min.insync.replicas": 1,
+}
 
 
 @pytest.mark.parametrize("shape", ["kraft", "zookeeper"])
 def test_a_lost_broker(shape: Shape, no_other_operator: None, tmp_path: Path) -> None:
-    settings = STEADY | {"auto.leader.rebalance.enable": "false", "offsets.topic.replication.factor": 2}
-    with deployed(NAMESPACE, shape, settings, SLOT) as kafka:
+    with deployed(NAMESPACE, shape, TWO, SLOT) as kafka:
         operator.people(kafka.namespace)
         case = Case(kafka, f"lost-{uuid.uuid4().hex[:4]}")
         topic = case.topic(
@@ -46,29 +57,58 @@ def test_a_lost_broker(shape: Shape, no_other_operator: None, tmp_path: Path) ->
             remediation={"limits": {"cooldown": "0s"}},
             expectations={"topics": [two, {"pattern": ".*", "exempt": True}]},
         )
-        live = case.topic(
-            *[[n % 3, (n + 1) % 3] for n in range(LIVE)], suffix="live", config={"min.insync.replicas": "1"}
+        live, moved = (
+            case.topic(*[[n % 3, (n + 1) % 3] for n in range(LIVE)], suffix=s, config={"min.insync.replicas": "1"})
+            for s in ("live", "moved")
         )
-        traffic = records.Traffic(case.boot, live)
+        traffic, transactions = records.Traffic(case.boot, live), records.Transactions(case.boot, moved)
         traffic.start()
+        transactions.start()
         try:
             comes_back(case, tmp_path)
+            lose(case)
+            is_given_up_at_each_wave(case, tmp_path)
             is_replaced(case, tmp_path)
-            gets_its_share_and_is_emptied(case, tmp_path)
+            gets_its_share(case, tmp_path, 200)
+            lose(case)
+            is_replaced_at_the_throttle(case, tmp_path)
+            gets_its_share(case, tmp_path, 400)
+            is_emptied_and_goes(case, tmp_path)
         finally:
             traffic.stop()
-        print(f"{shape}: {len(traffic.acked)} records acknowledged meanwhile")
-        assert (traffic.lost, traffic.doubled, traffic.failed) == (set(), [], [])
+            transactions.stop()
+        print(
+            f"{shape}: {len(traffic.acked)} records and {len(transactions.acked)} of transactions acknowledged "
+            f"meanwhile, {len(transactions.withdrawn)} withdrawn"
+        )
+        for one in (traffic, transactions):
+            assert (one.lost, one.doubled, one.failed) == (set(), [], [])
+        assert transactions.read_though_withdrawn == set()
+        assert transactions.acked
         case.end()
+
+
+@contextlib.contextmanager
+def operating(case: Case, folder: Path, number: int) -> Iterator[None]:
+    process = mortal_operator(case, folder, number, None)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def lose(case: Case) -> None:
+    """With its volume."""
+    case.kafka.stop_broker(GONE)
+    shutil.rmtree(own_state().disks / case.kafka.namespace / f"data-kafka-{GONE}" / "kafka")
 
 
 def comes_back(case: Case, folder: Path) -> None:
     """In the middle: what was copied by then stays, and what was in flight goes back."""
-    process = mortal_operator(case, folder, 100, None)
-    try:
+    with operating(case, folder, 100):
         case.kafka.stop_broker(GONE)
-        case.ask("replace-broker", brokers=str(GONE), **SLOW)
-        assert operator.approve(case.wait("AwaitingApproval"), "alice").returncode == 0
+        begun(case, "replace-broker", brokers=str(GONE), **SLOW)
         wait_for("copies in flight", lambda: any(rows_moving(case)), 60)
         case.kafka.start_broker(GONE)
         ended = case.wait("Superseded", 120)
@@ -76,14 +116,42 @@ def comes_back(case: Case, folder: Path) -> None:
         wait_for("nothing in flight", lambda: not any(rows_moving(case)), 60)
         assert operator.throttles(case.boot) == []
         wait_for("every replica in sync", lambda: all(len(p.isr) == 2 for p in rows(case)), 120)
-    finally:
-        process.terminate()
-        process.wait(30)
+
+
+def is_given_up_at_each_wave(case: Case, folder: Path) -> None:
+    """The first wave, the second, while another broker is away, and the third. Every partition is as it was, or as
+    planned."""
+    before = {(p.topic, p.partition): set(p.replicas) for p in rows(case)}
+    with operating(case, folder, 150):
+        for wave in (1, 2, 3):
+            begun(case, "replace-broker", brokers=str(GONE), **SLOW | {"waveBytesPerBroker": "50000000"})
+            wait_for(f"wave {wave}", partial(reached, case, wave), 120)
+            if wave == 2:
+                another_is_away(case)
+            assert operator.approve(run_of(case), "alice", "Reject").returncode == 0
+            case.wait("Aborted", 120)
+            assert not any(rows_moving(case))
+            assert operator.throttles_on(case.boot, [0, OTHER]) == []
+            for p in rows(case):
+                replicas, was = set(p.replicas), before[p.topic, p.partition]
+                assert replicas == was or (GONE in was and GONE not in replicas and len(set(p.isr)) == 2), p
+    left = sum(GONE in p.replicas for p in rows(case))
+    print(f"{case.kafka.shape}: given up in three waves, {left} partitions are left on broker {GONE}")
+    assert left
+
+
+def another_is_away(case: Case) -> None:
+    """No further wave begins before it is back; then one does."""
+    case.kafka.stop_broker(OTHER)
+    sent = waves(case)
+    held = case.wait_for_guard("BrokersStable", 120)
+    assert f"broker {OTHER} is down" in held
+    case.kafka.start_broker(OTHER)
+    assert waves(case) <= sent + 1
+    wait_for("the run to go on", lambda: waves(case) > sent, 180)
 
 
 def is_replaced(case: Case, folder: Path) -> None:
-    case.kafka.stop_broker(GONE)
-    shutil.rmtree(own_state().disks / case.kafka.namespace / f"data-kafka-{GONE}" / "kafka")
     process, deaths = mortal_operator(case, folder, 0, MOMENTS_OF_A_REPLACEMENT[0]), list[str]()
     try:
         case.ask("replace-broker", brokers=str(GONE), **SLOW)
@@ -121,36 +189,73 @@ def is_replaced(case: Case, folder: Path) -> None:
     assert all(GONE not in p.replicas and len(p.isr) == 2 for p in rows(case))
 
 
-def gets_its_share_and_is_emptied(case: Case, folder: Path) -> None:
+def is_replaced_at_the_throttle(case: Case, folder: Path) -> None:
+    """By an operator that nobody kills: how long it takes beside what the throttle allows."""
+    with operating(case, folder, 300):
+        began, plan = time.monotonic(), begun(case, "replace-broker", brokers=str(GONE), **SLOW)["status"]["plan"]
+        wait_for("every replica in sync", lambda: all(GONE not in p.replicas for p in rows(case)), 600)
+        in_sync = time.monotonic() - began
+        case.wait("Succeeded", 120)
+    took, bound = time.monotonic() - began, plan["estimatedSeconds"]
+    print(
+        f"{case.kafka.shape}: {plan['bytesToMove'] / 1e6:.0f} MB replaced and in sync {in_sync:.0f} s after the "
+        f"approval, verified after {took:.0f} s; the throttle allows {bound} s: {in_sync / bound:.2f} times"
+    )
+
+
+def gets_its_share(case: Case, folder: Path, number: int) -> None:
     case.kafka.start_broker(GONE)
     assert operator.throttles(case.boot) == [], "none is left, also on the broker that was away"
-    process = mortal_operator(case, folder, 200, None)
-    quick = {"throttleBytesPerSecond": "50000000", "batchSize": "20"}
-    try:
-        for playbook, parameters, left in (
-            ("rebalance", {"maxMoves": "200"}, range((PARTITIONS + LIVE) * 2 // 3, PARTITIONS + LIVE)),
-            ("evacuate-broker", {"brokers": str(GONE)}, range(1)),
-        ):
-            case.ask(playbook, **parameters, **quick)
-            run = case.wait("AwaitingApproval")
-            began = time.monotonic()
-            assert operator.approve(run, "alice").returncode == 0
-            done = case.wait("Succeeded", 300)
-            took, plan = time.monotonic() - began, done["status"]["plan"]
-            print(
-                f"{playbook}: {plan['moves']} replicas in {took:.0f} s (at the throttle {plan['estimatedSeconds']} s)"
-            )
-            found = rows(case)
-            assert sum(GONE in p.replicas for p in found) in left
-            assert all(len(p.replicas) == len(p.isr) == 2 for p in found)
-            assert operator.throttles(case.boot) == []
-    finally:
-        process.terminate()
-        process.wait(30)
+    with operating(case, folder, number):
+        is_moved(case, "rebalance", maxMoves="200")
+    share = sum(GONE in p.replicas for p in rows(case))
+    assert share >= (PARTITIONS + 2 * LIVE) * 2 // 3 - 1
+
+
+def is_emptied_and_goes(case: Case, folder: Path) -> None:
+    with operating(case, folder, 500):
+        done = is_moved(case, "evacuate-broker", brokers=str(GONE))
+        assert done["status"]["message"].endswith(f"broker {GONE} holds no replica any more, so its Pod may go")
+        case.kafka.stop_broker(GONE)
+        isr = {(p.topic, p.partition): set(p.isr) for p in rows(case)}
+        assert all(len(members) == 2 and GONE not in members for members in isr.values())
+
+
+def is_moved(case: Case, playbook: str, **parameters: str) -> operator.Object:
+    quick = {"throttleBytesPerSecond": "100000000", "batchSize": "20"}
+    began = time.monotonic()
+    begun(case, playbook, **parameters, **quick)
+    done = case.wait("Succeeded", 300)
+    took, plan = time.monotonic() - began, done["status"]["plan"]
+    print(f"{playbook}: {plan['moves']} replicas in {took:.0f} s (at the throttle {plan['estimatedSeconds']} s)")
+    assert all(len(p.replicas) == len(p.isr) == 2 for p in rows(case))
+    assert operator.throttles(case.boot) == []
+    return done
+
+
+def begun(case: Case, playbook: str, **parameters: str) -> operator.Object:
+    """Asked for and approved."""
+    case.ask(playbook, **parameters)
+    run = case.wait("AwaitingApproval")
+    assert operator.approve(run, "alice").returncode == 0
+    return run
+
+
+def run_of(case: Case) -> operator.Object:
+    return next(r for r in case.runs() if r["metadata"]["name"] == case.asked)
+
+
+def reached(case: Case, wave: int) -> bool:
+    return waves(case) >= wave
+
+
+def waves(case: Case) -> int:
+    """How many have been sent."""
+    return sum(e["kind"] == "Reassign" for e in run_of(case)["status"].get("journal", []))
 
 
 def phase(case: Case) -> str:
-    return str(next(r["status"].get("phase") for r in case.runs() if r["metadata"]["name"] == case.asked))
+    return str(run_of(case)["status"].get("phase"))
 
 
 def rows(case: Case) -> list[PartitionState]:
@@ -179,9 +284,9 @@ def fill(bootstrap: str, topic: str) -> None:
             failed.append(str(error))
 
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True})
-    for number in range(BYTES // 800_000):
+    for number in range(BYTES // RECORD):
         for partition in range(PARTITIONS):
-            value = f"before-{partition}-{number} ".ljust(800_000, "x").encode()
+            value = f"before-{partition}-{number} ".ljust(RECORD, "x").encode()
             producer.produce(topic, value, partition=partition, on_delivery=delivered)
             producer.poll(0)
         assert producer.flush(120) == 0

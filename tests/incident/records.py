@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from confluent_kafka import (
@@ -347,6 +347,54 @@ class Traffic:
                     self.read[message.value().decode()] += 1
         finally:
             consumer.close()
+
+
+@dataclass
+class Transactions(Traffic):
+    """The same with transactions of a few records each. The application aborts every fourth. `withdrawn`: the records
+    of aborted ones, which nobody may read who reads what is committed."""
+
+    withdrawn: set[str] = field(default_factory=set)
+
+    @property
+    def read_though_withdrawn(self) -> set[str]:
+        return self.withdrawn & set(self.read)
+
+    def _produce(self) -> None:
+        settings = {"bootstrap.servers": self.bootstrap, "transactional.id": uuid.uuid4().hex, "log_level": 0}
+        producer = Producer(settings)
+        _until_done(producer.init_transactions)
+        number = 0
+        while not self._stopping.is_set():
+            values = {f"transaction-{number}-{n}" for n in range(5)}
+            withdrawn = number % 4 == 3
+            try:
+                producer.begin_transaction()
+                for value in values:
+                    producer.produce(self.topic, value.encode())
+                if withdrawn:
+                    producer.flush(PATIENCE)
+                _until_done(producer.abort_transaction if withdrawn else producer.commit_transaction)
+            except KafkaException as problem:
+                if not problem.args[0].txn_requires_abort():
+                    self.failed.append(str(problem))
+                    return
+                withdrawn = True
+                _until_done(producer.abort_transaction)
+            (self.withdrawn if withdrawn else self.acked).update(values)
+            number += 1
+            self._stopping.wait(0.02)
+
+
+def _until_done(step: Callable[[float], None]) -> None:
+    """A step of a transaction, asked for again while what became of it is not known."""
+    end = granted() + PATIENCE
+    while True:
+        try:
+            return step(30)
+        except KafkaException as problem:
+            if not problem.args[0].retriable() or granted() > end:
+                raise
 
 
 @contextlib.contextmanager
