@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 
-from kafka_medic.cluster.snapshot import STORAGE_ERROR, Directory, TopicPartition
+from kafka_medic.cluster.snapshot import (
+    CANARY_SCHEMA,
+    STORAGE_ERROR,
+    Directory,
+    Source,
+    SourceState,
+    TopicPartition,
+)
 from kafka_medic.playbook.effects import ChangeSettings
-from kafka_medic.playbook.reassign.rate import CALM_SECONDS, FOR_THE_WAY_BACK, MOST_CHANGES, RATES, SETTLE_SECONDS
+from kafka_medic.playbook.reassign.rate import (
+    CALM_SECONDS,
+    FAILURES,
+    FOR_THE_WAY_BACK,
+    MOST_CHANGES,
+    RATES,
+    SETTLE_SECONDS,
+    SLOW_MS,
+)
 from kafka_medic.playbook.report import StepState
 from kafka_medic.resources.remediation_plan import ReplicaMoves
 from kafka_medic.resources.remediation_status import IntentState
@@ -87,6 +103,36 @@ def test_a_replica_on_a_failed_disk_is_not_waited_for():
     elsewhere = worlds.broker(2, directories=directories, offline_replicas=())
     brokers = (worlds.broker(1), elsewhere, worlds.broker(3))
     assert rates(assess(*copying(BEHIND, brokers=brokers))) == (f"{STEP}/rate-0-500", {"500"})
+
+
+def canary(produce_ms=20, leader=2, failures=0):
+    probed = {"topic": "canary", "partition": 0, "leader": leader, "produceMs": produce_ms}
+    return pa.Table.from_pylist([probed | {"consecutiveFailures": failures}], schema=CANARY_SCHEMA)
+
+
+def test_it_is_halved_while_records_of_the_canary_wait_for_a_broker_of_the_plan():
+    report = assess(*copying(WELL, canary=canary(SLOW_MS)))
+    assert rates(report) == (f"{STEP}/rate-0-500", {"500"})
+    assert f"canary-0 took {SLOW_MS} ms" in report.message
+    assert rates(assess(*copying(WELL, canary=canary(None, failures=FAILURES))))[0] == f"{STEP}/rate-0-500"
+    in_place = changed("rate-0-500", CALM_SECONDS)
+    assert assess(*copying(WELL, "125", canary=canary(SLOW_MS)), changed("rate-2-125", 9999)).state is StepState.WAIT
+    assert rates(assess(*copying(WELL, "500", canary=canary()), in_place))[1] == {"1000"}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [canary(), canary(SLOW_MS - 1), canary(SLOW_MS, leader=9), canary(None), canary(None, failures=1)],
+    ids=["quick", "nearly-slow", "elsewhere", "not-measured", "one-lost"],
+)
+def test_a_canary_that_is_well_or_tells_nothing_of_the_plan_changes_no_rate(table):
+    assert assess(*copying(WELL, canary=table)).state is StepState.WAIT
+
+
+def test_a_canary_that_could_not_be_read_raises_no_rate():
+    """Whether clients wait is not known then."""
+    sources = (*worlds.sources(), Source("canary", NOW, SourceState.UNKNOWN, "timed out"))
+    assert assess(*copying(WELL, "500", sources=sources), changed("rate-0-500", CALM_SECONDS)).state is StepState.WAIT
 
 
 def test_the_journal_has_room_for_the_way_back():

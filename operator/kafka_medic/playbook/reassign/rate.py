@@ -1,4 +1,5 @@
-"""The rate of a throttle while replicas are copied: halved while others fall behind, and brought back when they do not.
+"""The rate of a throttle while replicas are copied: halved while others fall behind or clients wait, and brought back
+when neither is so. What clients see is told by the canary, where there is one.
 
 It is never above the plan's, which is what was approved. Each change is an entry of the journal, whose id holds the
 rate: so whoever comes next, after a crash too, knows what is in force and which values are ours to take back.
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from kafka_medic.cluster.elements import on_failed_directory
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import SettingKey, dynamic_value, unknown_settings
 from kafka_medic.playbook.reassign.positions import Standing
 from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves
@@ -26,6 +28,10 @@ SETTLE_SECONDS, CALM_SECONDS = 30.0, 120.0
 """How long a lower rate is given to help before it is halved again; how long before it is doubled again."""
 MOST_CHANGES = 16
 """Of a step: with its waves they have to fit into the journal."""
+SLOW_MS = 1_000
+"""From send to acknowledgement (acks=all) of a canary's record: clients wait as long for theirs."""
+FAILURES = 2
+"""Rounds of the canary in a row, as for CanaryFailing: one lost record may be an election that is over."""
 FOR_THE_WAY_BACK = 4
 """Of these, so that a rate is not left low: it takes three from the lowest."""
 
@@ -76,19 +82,49 @@ def due(
         return None
     number = sum(text.startswith(f"{step}/rate-") for text in journal)
     since = None if last is None or last.done_at is None else (now - last.done_at).total_seconds()
-    behind = left_behind(plan, snapshot, where)
+    why_lower = _why_lower(plan, snapshot, where)
     floor = max(allowed // LOWEST_PART, 1)
     may_lower = number < MOST_CHANGES - FOR_THE_WAY_BACK and (last is None or (since or 0.0) >= SETTLE_SECONDS)
-    if behind and rate > floor and may_lower:
+    if why_lower and rate > floor and may_lower:
         lower = max(rate // 2, floor)
-        names = ", ".join(map(str, behind[:3])) + (f" and {len(behind) - 3} more" if len(behind) > 3 else "")
-        why = f"replicas outside the plan fall behind ({names}), so the copy continues at {lower} bytes/s per broker"
+        why = f"{why_lower}, so the copy continues at {lower} bytes/s per broker"
         return _change(f"{step}/rate-{number}-{lower}", plan, lower, why, lowers=True)
-    if not behind and rate < allowed and since is not None and since >= CALM_SECONDS and number < MOST_CHANGES:
+    calm = not why_lower and since is not None and since >= CALM_SECONDS and not _canary_unknown(snapshot)
+    if calm and rate < allowed and number < MOST_CHANGES:
         higher = min(rate * 2, allowed)
-        why = f"no replica falls behind now, so the copy continues at {higher} bytes/s per broker"
+        why = f"no replica falls behind and no client is known to wait now, so the copy continues at {higher} bytes/s per broker"
         return _change(f"{step}/rate-{number}-{higher}", plan, higher, why, lowers=False)
     return None
+
+
+def _why_lower(plan: Plan, snapshot: Snapshot, where: Sequence[Standing]) -> str:
+    """Who suffers; empty if nobody is known to."""
+    if behind := left_behind(plan, snapshot, where):
+        return f"replicas outside the plan fall behind ({some(behind, 3)})"
+    slow = slow_records(plan, snapshot)
+    return f"clients wait: a record of the canary to {some(slow, 3)}" if slow else ""
+
+
+def _canary_unknown(snapshot: Snapshot) -> bool:
+    source = snapshot.source("canary")
+    return source is not None and not source.known
+
+
+def slow_records(plan: Plan, snapshot: Snapshot) -> list[str]:
+    """How the canary fares through brokers of this plan, where it is slow or fails."""
+    if snapshot.canary is None or _canary_unknown(snapshot):
+        return []
+    brokers = {b for c in plan.part(ReplicaMoves).changes for b in c.replicas}
+    found = []
+    for row in snapshot.canary.to_pylist():
+        name, took, failures = f"{row['topic']}-{row['partition']}", row["produceMs"], row["consecutiveFailures"]
+        if row["leader"] not in brokers:
+            continue
+        if (failures or 0) >= FAILURES:
+            found.append(f"{name} failed {failures} times in a row")
+        elif took is not None and took >= SLOW_MS:
+            found.append(f"{name} took {took} ms")
+    return found
 
 
 def left_behind(plan: Plan, snapshot: Snapshot, where: Sequence[Standing]) -> list[TopicPartition]:
