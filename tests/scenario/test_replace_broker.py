@@ -125,6 +125,23 @@ def test_a_broker_that_comes_back_meanwhile_ends_the_run(zookeeper: bool) -> Non
     assert throttles(world) == []
 
 
+@pytest.mark.parametrize("approved", [False, True])
+def test_a_plan_does_not_lie_in_wait_for_the_next_restart_of_a_broker_that_is_back(
+    world: World, approved: bool
+) -> None:
+    lose(world)
+    world.ask("replace-broker", brokers="3")
+    run = world.until_phase("AwaitingApproval")
+    world.kafka.start(GONE)
+    assert world.pods is not None
+    world.pods.ready(GONE)
+    if approved:
+        world.approve(run)
+    ended = world.until_phase("Superseded")
+    assert "broker 3 is up" in ended.status.message
+    assert world.kafka.writes == []
+
+
 def test_what_only_that_broker_has_is_left_out_and_named(world: World) -> None:
     world.kafka.topic("scratch", [3], [0])
     world.kafka.dynamic["TOPIC", "scratch", MIN_ISR] = "1"

@@ -104,6 +104,17 @@ def _failed(scene: Scene, broker: Broker, failed: tuple[Directory, ...]) -> Find
         message=message,
         affected=(name, *paths, *map(str, offline or ())),
         evidence=tuple(_evidence(scene, broker, failed)),
+        playbook="restore-log-dir" if _copied_elsewhere(scene, broker) else None,
+    )
+
+
+def _copied_elsewhere(scene: Scene, broker: Broker) -> bool:
+    """Whether there is a replica on a failed directory that others have in sync, and that one that is up could take."""
+    rows = scene.snapshot.rows(set(broker.offline_replicas or ()))
+    return any(
+        set(row.isr or ()) - {broker.id} and len(set(row.replicas or ())) < len(scene.live or ())
+        for row in rows
+        if broker.id in (row.replicas or ())
     )
 
 

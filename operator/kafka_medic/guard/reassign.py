@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
+from kafka_medic.cluster.elements import failed_directories
+from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard import fit
 from kafka_medic.guard.evaluate import evaluate, some
 from kafka_medic.guard.freshness import MAX_AGE, SOURCES_FRESH, sources_fresh
@@ -188,32 +189,49 @@ def _is_ours(q: _Question, row: PartitionRow) -> bool:
 
 
 def _replaced_brokers_down(q: _Question) -> tuple[Reason, ...]:
-    """The controller has no registration of a broker that is replaced, the broker does not answer either, and it is in
-    no ISR of these partitions. One witness is not enough: a broker that is cut off from the operator alone still serves
-    clients."""
+    """What is replaced is gone by two witnesses, who can contradict each other, and is in no ISR of these partitions.
+    Of a broker that is down: the controller has no registration of it, and it does not answer. A broker that is cut off
+    from the operator alone still serves clients. Of a broker that is up: it says itself that the replica's log
+    directory has failed, and the leader has it out of the ISR."""
     guard, brokers = Guard.REPLACED_BROKERS_DOWN, q.snapshot.brokers
     if not q.replaced:
         return (Reason(guard, Verdict.ALLOW, "no broker is replaced"),)
     if brokers is None or q.snapshot.partitions is None:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers or the partitions are not known"),)
-    reasons = []
-    for broker in sorted((b for b in brokers if b.id in q.replaced), key=lambda b: b.id):
-        if broker.registered:
-            reasons.append(
-                Reason(guard, Verdict.DENY, f"broker {broker.id} is registered, so it is not to be replaced")
-            )
-        elif broker.reachable:
-            reasons.append(Reason(guard, Verdict.DENY, f"broker {broker.id} answers, so it may still serve clients"))
-        elif broker.registered is None or broker.reachable is None:
-            message = f"whether broker {broker.id} is registered or answers is not known"
-            reasons.append(Reason(guard, Verdict.UNKNOWN, message))
+    named = sorted((b for b in brokers if b.id in q.replaced), key=lambda b: b.id)
+    reasons = [reason for broker in named if (reason := _still_there(q, broker)) is not None]
     isrs = {row.tp: known_ids(row.isr) for row in q.rows.values()}
     if unread := [tp for tp, isr in isrs.items() if isr is None]:
         reasons.append(Reason(guard, Verdict.UNKNOWN, f"the ISR is not known: {some(unread)}"))
     if held := [tp for tp, isr in isrs.items() if isr and isr & q.replaced]:
         reasons.append(Reason(guard, Verdict.WAIT, f"a broker that is replaced is still in the ISR of {some(held)}"))
-    gone = f"broker {some(sorted(q.replaced))} is not registered and does not answer"
-    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, gone),)
+    up = [b.id for b in named if b.live]
+    down = sorted(q.replaced - set(up))
+    gone = [f"broker {some(down)} is not registered and does not answer"] if down else []
+    gone += [f"broker {some(up)} reports that the log directory of these replicas has failed"] if up else []
+    return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "; ".join(gone)),)
+
+
+def _still_there(q: _Question, broker: Broker) -> Reason | None:
+    """Why what it holds of these partitions is not known to be gone."""
+    guard = Guard.REPLACED_BROKERS_DOWN
+    if broker.live and failed_directories(broker):
+        if broker.offline_replicas is None:
+            message = f"which replicas are on the failed log directory of broker {broker.id} is not known"
+            return Reason(guard, Verdict.UNKNOWN, message)
+        held = (tp for tp, row in q.rows.items() if broker.id in (row.replicas or ()))
+        if served := sorted(tp for tp in held if tp not in broker.offline_replicas):
+            message = f"broker {broker.id} has {some(served)} on a log directory that works"
+            return Reason(guard, Verdict.DENY, message)
+        return None
+    if broker.registered:
+        return Reason(guard, Verdict.DENY, f"broker {broker.id} is registered, so it is not to be replaced")
+    if broker.reachable:
+        return Reason(guard, Verdict.DENY, f"broker {broker.id} answers, so it may still serve clients")
+    if broker.registered is None or broker.reachable is None:
+        message = f"whether broker {broker.id} is registered or answers is not known"
+        return Reason(guard, Verdict.UNKNOWN, message)
+    return None
 
 
 def brokers_stable(snapshot: Snapshot, but: Collection[int] = ()) -> tuple[Reason, ...]:

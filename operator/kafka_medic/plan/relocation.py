@@ -24,11 +24,13 @@ EXAMPLES = 3
 @dataclass(frozen=True)
 class Leave:
     """Every replica on the brokers goes elsewhere. gone: they are dead, so they send nothing. skip_lost: partitions
-    that are in sync on no other broker are left out; without it they are refused."""
+    that are in sync on no other broker are left out; without it they are refused. only: (topic, partition) of those
+    that are asked for, where it is not all."""
 
     brokers: tuple[int, ...]
     gone: bool
     skip_lost: bool = False
+    only: frozenset[tuple[str, int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Relocation:
         columns, question = self.columns, self.question
         asked = np.ones(len(columns.held), dtype=bool)
         if isinstance(question, Leave):
-            asked = _on(columns, self.leaving)
+            asked = self.asked()
         others = [replace(b, alive=b.alive or left) for b, left in zip(self.brokers, self.leaving, strict=True)]
         why = np.zeros(len(asked), dtype=np.int8)
         why[dead_replicas(columns, others)] = LeftOut.DEAD_REPLICA
@@ -112,6 +114,17 @@ class Relocation:
     def may_change(self) -> Bools:
         """bool[N]: partitions that the plan may touch."""
         return np.asarray((self.left_out == LeftOut.NOT) & ~self._excluded())
+
+    def asked(self) -> Bools:
+        """bool[N]: partitions with a replica on a broker that the question empties, of those that it is about."""
+        columns, question = self.columns, self.question
+        there = _on(columns, self.leaving)
+        if not isinstance(question, Leave) or question.only is None:
+            return there
+        rows = np.flatnonzero(there)
+        names = ((columns.topics[int(columns.topic[at])], int(columns.partition[at])) for at in rows)
+        there[rows] = [name in question.only for name in names]
+        return there
 
     def _lost(self) -> Bools:
         """bool[N]: partitions that are in sync on brokers that are gone alone, or have no replica elsewhere."""

@@ -28,6 +28,7 @@ SHIPPED = frozenset(
         "reset-offsets-of-workload",
         "restart-broker",
         "restart-controller",
+        "restore-log-dir",
         "rolling-restart",
         "spread-racks",
         "undo-offset-reset",

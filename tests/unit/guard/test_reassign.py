@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import STORAGE_ERROR, Directory, TopicPartition
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.resources.vocabulary import Guard
@@ -204,6 +204,30 @@ def test_a_replica_that_is_in_sync_is_not_given_up():
     assert refusals(without_4(listed), moves=REPLACES, replaced=(4,)) == {"ReplacedBrokersDown": Verdict.WAIT}
     unread = ({**HELD[0], "isr": None}, HELD[1])
     assert refusals(without_4(unread), moves=REPLACES, replaced=(4,))["ReplacedBrokersDown"] is Verdict.UNKNOWN
+
+
+FIRST = TopicPartition(HELD[0]["topic"], HELD[0]["partition"])
+DISKS = (Directory("/data/0", None, 100, 40), Directory("/data/1", STORAGE_ERROR))
+
+
+@pytest.mark.parametrize(
+    ("directories", "offline", "isr", "expected"),
+    [
+        (DISKS, (FIRST,), (1, 2), None),
+        (DISKS, (), (1, 2), Verdict.DENY),
+        (DISKS, None, (1, 2), Verdict.UNKNOWN),
+        (DISKS, (FIRST,), (1, 2, 4), Verdict.WAIT),
+        (DISKS[:1], (), (1, 2), Verdict.DENY),
+    ],
+    ids=["gone", "on-the-other-directory", "not-known-where", "still-in-sync", "no-directory-failed"],
+)
+def test_of_a_broker_that_is_up_only_what_it_reports_on_a_failed_directory_is_replaced(
+    directories, offline, isr, expected
+):
+    rows = ({**HELD[0], "isr": list(isr)}, HELD[1])
+    up = {"registered": True, "reachable": True, "directories": directories, "offline_replicas": offline}
+    found = refusals(without_4(rows, **up), moves=REPLACES[:1], replaced=(4,))
+    assert found.get("ReplacedBrokersDown") is expected
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,14 @@ from tests.unit.plan.cluster_tables import brokers, partitions
 
 
 def moved(rows, racks, question, allowed=None, dead=(), **extra):
-    request = Relocation(partitions({"t": rows}, **extra), brokers(racks, dead), question, allowed or Allowed())
+    request = relocation_of(rows, racks, question, allowed, dead, **extra)
     plan = plan_relocation(request)
     assert verify_moves(request, plan) == []
     return plan
+
+
+def relocation_of(rows, racks, question, allowed=None, dead=(), **extra):
+    return Relocation(partitions({"t": rows}, **extra), brokers(racks, dead), question, allowed or Allowed())
 
 
 def raised(rows, racks, factor, allowed, dead=(), **extra):
@@ -70,6 +74,24 @@ def test_what_is_lost_is_refused_with_its_number_and_left_out_on_request():
     assert plan.summary.left_out == {LeftOut.LOST: 1}
     assert plan.left_out.to_pylist()[0]["partition"] == 1
     assert ("t", 1) not in final(plan)
+
+
+def test_only_the_partitions_that_are_named_leave_the_broker():
+    """What else it holds may stay there, whether or not others have it in sync."""
+    isr = pa.array([[1, 2], [1, 2], [0]], pa.list_(pa.int32()))
+    plan = moved([[0, 1, 2]] * 3, 4, Leave((0,), gone=True, skip_lost=True, only=frozenset({("t", 1)})), isr=isr)
+    assert list(final(plan)) == [("t", 1)]
+    assert 0 not in final(plan)["t", 1]
+    assert plan.summary.left_out == {}
+
+
+def test_the_verifier_sees_a_partition_that_should_have_stayed_or_left():
+    rows = [[0, 1, 2]] * 3
+    both = moved(rows, 4, Leave((0,), gone=True, only=frozenset({("t", 0), ("t", 1)})))
+    less = relocation_of(rows, 4, Leave((0,), gone=True, only=frozenset({("t", 1)})))
+    more = relocation_of(rows, 4, Leave((0,), gone=True, only=frozenset({("t", 0), ("t", 1), ("t", 2)})))
+    assert any("is not on the broker and is touched" in problem for problem in verify_moves(less, both))
+    assert any("partitions stay on broker 0" in problem for problem in verify_moves(more, both))
 
 
 def test_what_is_in_sync_nowhere_is_lost_and_what_is_not_known_is_not():

@@ -61,7 +61,8 @@ def to_release(relocation: Relocation) -> tuple[Bools, Ints]:
     if isinstance(relocation.question, SpreadRacks):
         return _crowded(relocation)
     columns = relocation.columns
-    released = relocation.leaving[columns.held] & (columns.held >= 0) & relocation.may_change()[:, None]
+    changes = relocation.may_change() & relocation.asked()
+    released = relocation.leaving[columns.held] & (columns.held >= 0) & changes[:, None]
     return released, np.zeros(len(relocation.brokers), dtype=np.int64)
 
 

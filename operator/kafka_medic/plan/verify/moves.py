@@ -49,7 +49,7 @@ class MovesCheck(Check):
     def touching(self) -> list[str]:
         if not isinstance(self.question, Leave):
             return self._untouched(self.stuck, "")
-        there = self._standing(self.leaving)
+        there = self._asked()
         problems = self._broken("is not on the broker and is touched", ~there[self.place])
         lost = self._lost(there) if self.question.gone else np.zeros_like(there)
         problems += self._broken("is lost and is touched", lost[self.place])
@@ -60,6 +60,15 @@ class MovesCheck(Check):
         if self.left_out[LeftOut.LOST] and not self.question.skip_lost:
             problems.append(f"{self.left_out[LeftOut.LOST]} partitions are lost, and that was not accepted")
         return problems
+
+    def _asked(self) -> Array:
+        """bool[N]: partitions that have to leave."""
+        there = self._standing(self.leaving)
+        if not isinstance(self.question, Leave) or self.question.only is None:
+            return there
+        topics, numbers = zip(*sorted(self.question.only), strict=True) if self.question.only else ((), ())
+        only = pa.table({"topic": pa.array(topics, pa.string()), "partition": pa.array(numbers, pa.int32())})
+        return np.asarray(there & np.isin(self._keys(self.raw), self._keys(only)))
 
     def _lost(self, there: Array) -> Array:
         """bool[N]: those of these partitions that have no replica, or none in sync, on a broker that stays."""

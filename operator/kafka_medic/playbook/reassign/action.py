@@ -22,7 +22,16 @@ from kafka_medic.playbook.owners.owned_plan import unplanned_owner
 from kafka_medic.playbook.reassign import reassign_step, remove_step
 from kafka_medic.playbook.reassign.even_plan import even_plan
 from kafka_medic.playbook.reassign.leave_plan import leave_plan
-from kafka_medic.playbook.reassign.parameters import ADDED, EVENED, MOVED, REPLACED, SPREAD, asked_of, leave_parameters
+from kafka_medic.playbook.reassign.parameters import (
+    ADDED,
+    EVENED,
+    MOVED,
+    REPLACED,
+    RESTORED,
+    SPREAD,
+    asked_of,
+    leave_parameters,
+)
 from kafka_medic.playbook.reassign.positions import Position, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
 from kafka_medic.playbook.reassign.rate import RATES
@@ -80,7 +89,7 @@ class ReassignPartitions(Action):
     def problems(self, playbook: Playbook, index: int) -> Iterable[Problem]:
         """What is copied to lie better, or for a broker to be empty, is removed where it was by the step after."""
         later = any(step.action is ActionName.REMOVE_REPLICAS for step in playbook.spec.steps)
-        fitting = (MOVED, SPREAD, EVENED) if later else (ADDED, REPLACED)
+        fitting = (MOVED, SPREAD, EVENED) if later else (ADDED, REPLACED, RESTORED)
         if asked_of(playbook.spec.steps[index]) not in fitting:
             path = f"spec.steps[{index}].with.replicas"
             yield Problem(path, "is not supported by this step", f"write {' or '.join(fitting)}")
@@ -91,19 +100,21 @@ class ReassignPartitions(Action):
         asked = asked_of(step)
         if asked in (SPREAD, EVENED):
             return even_plan(request, step)
-        return raise_plan(request, step) if asked == ADDED else leave_plan(request, step, gone=asked == REPLACED)
+        return raise_plan(request, step) if asked == ADDED else leave_plan(request, step)
 
     def idle(self, plan: Plan) -> bool:
         own = plan.part(ReplicaMoves)
         return not own.changes and own.artifact is None
 
     def drift(self, at: StepContext) -> str | None:
-        """Also a partition that is where the plan would bring it, though we have done nothing: somebody else did."""
+        """Also a partition that is where the plan would bring it, though we have done nothing: somebody else did. And a
+        broker that is back: a plan that waited for it to be gone again would begin at its next restart."""
         found = standings(at.plan.part(ReplicaMoves).changes, at.snapshot)
         drifted = next((s.reason for s in found if s.position is Position.DRIFTED), None)
         done = next((s.change for s in found if s.position in _AHEAD), None)
         others = f"another client reassigned {done.topic}-{done.partition}" if done else None
-        return drifted or others or unplanned_owner(at.plan, at.snapshot)
+        back = reassign_step.came_back(at.plan.part(ReplicaMoves).replaced, at.snapshot, found)
+        return drifted or others or back or unplanned_owner(at.plan, at.snapshot)
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         own = at.plan.part(ReplicaMoves)
@@ -119,7 +130,7 @@ class ReassignPartitions(Action):
     def needs_its_cause(self, step: Step) -> bool:
         """A factor that was low is worth raising also while its finding pauses. A broker that is back needs nobody in
         its place."""
-        return asked_of(step) == REPLACED
+        return asked_of(step) in (REPLACED, RESTORED)
 
     def owes(self, step: StepStatus, journal: Sequence[JournalEntry]) -> bool:
         """A throttle may be set, or a reassignment in flight, from the first intent until the step has succeeded. Until

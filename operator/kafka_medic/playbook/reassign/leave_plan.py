@@ -1,8 +1,10 @@
-"""The plan of a playbook that empties brokers: those that are gone, for others to replace, or those that are to go."""
+"""The plan of a playbook that empties brokers: those that are gone, for others to replace, those that are to go, and
+log directories that have failed."""
 
 from __future__ import annotations
 
-from kafka_medic.cluster.snapshot import PartitionRow, Snapshot
+from kafka_medic.cluster.elements import failed_directories, on_failed_directory
+from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot, TopicPartition
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reassign import judge_reassign
@@ -18,7 +20,15 @@ from kafka_medic.plan.verify.moves import verify_moves
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.owners.owned_plan import divided
 from kafka_medic.playbook.reassign.moves_plan import Purpose, moves_plan, named_topics, wave_limits
-from kafka_medic.playbook.reassign.parameters import ReassignParameters, leave_parameters, reassign_parameters
+from kafka_medic.playbook.reassign.parameters import (
+    MOVED,
+    REPLACED,
+    RESTORED,
+    ReassignParameters,
+    asked_of,
+    leave_parameters,
+    reassign_parameters,
+)
 from kafka_medic.playbook.reassign.throttle_lists import cut
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.report.units import many
@@ -26,15 +36,21 @@ from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_plan import MAX_REPLACED, Plan, ReplicaMoves
 from kafka_medic.resources.vocabulary import Guard
 
+_TITLES = {
+    REPLACED: "replace broker {} in",
+    RESTORED: "replace what is on the failed log directory of broker {}:",
+    MOVED: "move every replica off broker {} in",
+}
 SHOWN = 10
 """Partitions that stay behind and that the plan names."""
 
 
-def leave_plan(request: PlanRequest, step: Step, *, gone: bool) -> Plan | Refusal:
-    """The whole plan, its digest included, or why not. gone: the brokers are down, so that they send nothing.
-    Partitions that nobody else has in sync are then left out, and named: what such a broker alone has cannot be copied,
-    and comes back with that broker."""
-    snapshot = request.snapshot
+def leave_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
+    """The whole plan, its digest included, or why not. Where the step says that the replicas are gone, with their
+    brokers (REPLACED) or their log directories (RESTORED), partitions that nobody else has in sync are left out, and
+    named: what such a replica alone has cannot be copied, and comes back with it."""
+    snapshot, asked = request.snapshot, asked_of(step)
+    gone = asked != MOVED
     if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None:
         return unread(snapshot)
     told = leave_parameters(request.playbook, step, request.run.spec.parameters)
@@ -42,13 +58,12 @@ def leave_plan(request: PlanRequest, step: Step, *, gone: bool) -> Plan | Refusa
     onto = frozenset[int]() if told.onto == "any" else _ids(told.onto, "onto")
     if isinstance(leaving, Refusal) or isinstance(onto, Refusal):
         return leaving if isinstance(leaving, Refusal) else onto  # type: ignore[return-value]
-    if unable := _unable(snapshot, onto, leaving, gone=gone):
+    if unable := _unable(snapshot, onto, leaving, asked):
         return unable
     names = some(sorted(leaving))
-    rows = {row.tp: row for broker in sorted(leaving) for row in troubled_rows(snapshot, broker) or ()}
-    held = [row for _, row in sorted(rows.items()) if set(row.replicas or ()) & leaving]
-    if not held:
-        return Refusal(f"broker {names} holds no replica", nothing_to_do=True)
+    held = _held(snapshot, leaving, offline=asked == RESTORED)
+    if isinstance(held, Refusal):
+        return held
     owners = divided(request, {row.topic for row in held})
     if isinstance(owners, Refusal):
         return owners
@@ -60,7 +75,8 @@ def leave_plan(request: PlanRequest, step: Step, *, gone: bool) -> Plan | Refusa
     closed = frozenset({b.id for b in snapshot.brokers} - onto - leaving) if onto else frozenset[int]()
     crowded = _crowded(held, {b.id for b in snapshot.brokers if b.live} - closed - leaving, leaving)
     allowed = Allowed(only_give=closed, exclude_topics=(*owners.left, *crowded))
-    question = Leave(tuple(sorted(leaving)), gone=gone, skip_lost=gone)
+    only = frozenset((row.topic, row.partition) for row in held) if asked == RESTORED else None
+    question = Leave(tuple(sorted(leaving)), gone=gone, skip_lost=gone, only=only)
     placement = placement_of(snapshot, expectations, question, allowed, settings)
     if isinstance(placement, Refusal):
         return placement
@@ -70,12 +86,13 @@ def leave_plan(request: PlanRequest, step: Step, *, gone: bool) -> Plan | Refusa
         return Refusal(f"no replica of broker {names} can be {verb}: {'; '.join(behind)}", nothing_to_do=True)
 
     def title(plan: Plan) -> str:
-        verb = "replace" if gone else "move every replica off"
-        return f"{verb} broker {names} in {many(plan.partitions or 0, 'partition')} of {named_topics(_moves(plan))}"
+        which = f"{many(plan.partitions or 0, 'partition')} of {named_topics(_moves(plan))}"
+        return f"{_TITLES[asked].format(names)} {which}"
 
+    back = "the directory" if asked == RESTORED else f"broker {names}"
     after = (
-        f"if broker {names} comes back meanwhile, the run ends: copies in flight are cancelled, and what was replaced "
-        "by then stays replaced"
+        f"if {back} comes back meanwhile, the run ends: copies in flight are cancelled, and what was replaced by then "
+        "stays replaced"
         if gone
         else f"broker {names} holds none of these replicas afterwards"
     )
@@ -88,6 +105,30 @@ def leave_plan(request: PlanRequest, step: Step, *, gone: bool) -> Plan | Refusa
         lines=(*behind, after),
     )
     return moves_plan(request, step, placement, settings, owners, purpose)
+
+
+def _held(snapshot: Snapshot, leaving: frozenset[int], *, offline: bool) -> list[PartitionRow] | Refusal:
+    """What these brokers hold; of that, with `offline`, what is on their failed log directories."""
+    rows: dict[TopicPartition, PartitionRow] = {}
+    for broker_id in sorted(leaving):
+        broker = snapshot.broker(broker_id)
+        if offline and not _directories_known(broker):
+            message = f"which replicas are on a failed log directory of broker {broker_id} is not known"
+            return Refusal(message, (Reason(Guard.REPLACED_BROKERS_DOWN, Verdict.UNKNOWN, message),))
+        found = (row for row in troubled_rows(snapshot, broker_id) or () if broker_id in (row.replicas or ()))
+        there = on_failed_directory(broker)
+        rows |= {row.tp: row for row in found if not offline or row.tp in there}
+    if not rows:
+        where = " on a failed log directory" if offline else ""
+        verb = "has no replica" if offline else "holds no replica"
+        return Refusal(f"broker {some(sorted(leaving))} {verb}{where}", nothing_to_do=True)
+    return [row for _, row in sorted(rows.items())]
+
+
+def _directories_known(broker: Broker | None) -> bool:
+    if broker is None or broker.directories is None:
+        return False
+    return not failed_directories(broker) or broker.offline_replicas is not None
 
 
 def _moves(plan: Plan) -> ReplicaMoves:
@@ -112,9 +153,9 @@ def _ids(text: str, parameter: str) -> frozenset[int] | Refusal:
     return ids
 
 
-def _unable(snapshot: Snapshot, onto: frozenset[int], leaving: frozenset[int], *, gone: bool) -> Refusal | None:
+def _unable(snapshot: Snapshot, onto: frozenset[int], leaving: frozenset[int], asked: str) -> Refusal | None:
     """Of the brokers that are named, those that cannot get the replicas, or that are not gone."""
-    if gone and (up := sorted(b.id for b in snapshot.brokers or () if b.id in leaving and b.live)):
+    if asked == REPLACED and (up := sorted(b.id for b in snapshot.brokers or () if b.id in leaving and b.live)):
         # A request that waited would begin when the broker is next restarted.
         message = f"broker {some(up)} is up, so nothing is replaced; evacuate-broker empties a broker that is up"
         return Refusal(message, nothing_to_do=True)

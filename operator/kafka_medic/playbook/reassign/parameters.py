@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from kafka_medic.playbook.parameters import parameter_value
 from kafka_medic.resources.playbook import Playbook, Step
 
-ADDED, REPLACED, MOVED, SPREAD, EVENED = "added", "replaced", "moved", "spread", "evened"
-"""What a step does about replicas: adds what topics lack, or replaces those of brokers that are gone. For the step
-after to remove where they were, it copies those of brokers that are to be empty, those that share a rack though they
-need not, or as many as make brokers hold the same number."""
+ADDED, REPLACED, RESTORED, MOVED = "added", "replaced", "restored", "moved"
+SPREAD, EVENED = "spread", "evened"
+"""What a step does about replicas: adds what topics lack, or replaces those of brokers that are gone (REPLACED), or of
+log directories that have failed (RESTORED). For the step after to remove where they were, it copies those of brokers
+that are to be empty, those that share a rack though they need not, or as many as make brokers hold the same number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def reassign_parameters(playbook: Playbook, step: Step, given: Mapping[str, int 
 
 
 def asked_of(step: Step) -> str:
-    """ADDED, REPLACED or MOVED."""
+    """What the step does about replicas."""
     return str(step.with_.get("replicas", ADDED))
 
 

@@ -92,7 +92,9 @@ def due(
     calm = not why_lower and since is not None and since >= CALM_SECONDS and not _canary_unknown(snapshot)
     if calm and rate < allowed and number < MOST_CHANGES:
         higher = min(rate * 2, allowed)
-        why = f"no replica falls behind and no client is known to wait now, so the copy continues at {higher} bytes/s per broker"
+        why = (
+            f"no replica falls behind and no canary record waits, so the copy continues at {higher} bytes/s per broker"
+        )
         return _change(f"{step}/rate-{number}-{higher}", plan, higher, why, lowers=False)
     return None
 

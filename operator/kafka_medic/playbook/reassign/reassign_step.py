@@ -15,12 +15,12 @@ The step's goal is reached when every target replica is in sync and the throttle
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from kafka_medic.cluster.elements import resource_name, settings_unread
-from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.cluster.elements import failed_directories, on_failed_directory, resource_name, settings_unread
+from kafka_medic.cluster.snapshot import Broker, Snapshot, TopicPartition
 from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import (
     ChangeSettings,
@@ -54,7 +54,7 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     own = plan.part(ReplicaMoves)
     where = standings(own.changes, snapshot)
     count = copied(where, own.throttle_bytes_per_second)
-    drifted = _back(own.replaced, snapshot, where) or _drift(step, where, journal)
+    drifted = came_back(own.replaced, snapshot, where) or _drift(step, where, journal)
     if drifted:
         return StepReport(StepState.DRIFTED, drifted, progress=count)
     unknown = [s.reason for s in where if s.position is Position.UNKNOWN]
@@ -235,14 +235,23 @@ def _needed(standing: Standing) -> bool:
     return not in_sync <= before and len(in_sync & before) < enough
 
 
-def _back(replaced: Iterable[int], snapshot: Snapshot, where: tuple[Standing, ...]) -> str | None:
-    """A broker that is replaced and has come back, while it still has replicas to catch up: it needs less data for that
-    than whoever would copy them anew."""
-    back = sorted(b.id for b in snapshot.brokers or () if b.id in set(replaced) and b.registered and b.reachable)
+def came_back(replaced: Iterable[int], snapshot: Snapshot, where: tuple[Standing, ...]) -> str | None:
+    """A broker that is replaced and has come back, or one of its log directories has, while it still has replicas to
+    catch up: it needs less data for that than whoever would copy them anew."""
     left = [s for s in where if s.position is not Position.DONE]
+    back = sorted(b.id for b in snapshot.brokers or () if b.id in set(replaced) and b.live and _serves(b, left))
     if not back or not left:
         return None
     return f"broker {some(back)} is back, and {many(len(left), 'partition')} of {len(where)} not replaced yet"
+
+
+def _serves(broker: Broker, left: Sequence[Standing]) -> bool:
+    """Whether it has one of these replicas on a log directory that is well."""
+    offline = on_failed_directory(broker)
+    held = (s.tp for s in left if broker.id in s.change.replicas_before)
+    return not (failed_directories(broker) and broker.offline_replicas is None) and any(
+        tp not in offline for tp in held
+    )
 
 
 def _drift(step: str, where: tuple[Standing, ...], journal: Mapping[str, JournalEntry]) -> str | None:

@@ -1,0 +1,131 @@
+"""A log directory that has failed: others get a replica in place of each one on it, and the broker keeps the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation_plan import ReplicaMoves
+from tests.simulation.brokers import MIN_ISR
+from tests.simulation.kafka import SimKafka
+from tests.simulation.world import BROKERS, World
+
+BROKEN = 3
+QUIET = {"playbooks": [{"name": "elect-preferred-leaders", "mode": "Observe"}]}
+ORDERS = [TopicPartition("orders", n) for n in range(3)]
+
+
+def four_brokers(*, zookeeper: bool = False) -> World:
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"}, zookeeper=zookeeper)
+    kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1], size=5_000_000)
+    kafka.topic("__consumer_offsets", [0, 3, 1])
+    for topic in ("orders", "__consumer_offsets"):
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    return world
+
+
+@pytest.fixture
+def world() -> World:
+    return four_brokers()
+
+
+def held(world: World) -> list[str]:
+    return sorted(str(tp) for tp, part in world.kafka.partitions.items() if BROKEN in part.replicas)
+
+
+def throttles(world: World) -> list[tuple[str, str, str]]:
+    return [key for key in world.kafka.dynamic if "throttled" in key[2]]
+
+
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_what_is_on_the_failed_directory_gets_another_broker_and_nothing_else_moves(zookeeper: bool) -> None:
+    world = four_brokers(zookeeper=zookeeper)
+    world.kafka.disk_fails(BROKEN, {ORDERS[0], TopicPartition("__consumer_offsets", 0)})
+    world.until(lambda: any(r.spec.playbook.name == "restore-log-dir" for r in world.runs()), reconciles=200)
+    run = world.until_phase("AwaitingApproval")
+    assert run.spec.playbook.name == "restore-log-dir"
+    plan = run.status.plan
+    assert plan is not None
+    assert plan.part(ReplicaMoves).replaced_brokers == (BROKEN,)
+    assert plan.moves == plan.part(ReplicaMoves).lower_bound_moves == 2
+    assert "2 partitions of 2 topics" in plan.summary
+    assert "on the failed log directory of broker 3" in plan.summary
+    assert world.kafka.writes == []
+    world.approve(run)
+    world.until_phase("Succeeded")
+    assert held(world) == ["orders-1"], "it is on the other directory"
+    assert all(len(p.replicas) == len(p.isr) == 3 for p in world.kafka.partitions.values())
+    assert throttles(world) == []
+
+
+def test_a_directory_that_comes_back_meanwhile_ends_the_run(world: World) -> None:
+    """With its records: the replica needs less data than a copy."""
+    world.kafka.disk_fails(BROKEN, {ORDERS[0], ORDERS[1]})
+    world.ask("restore-log-dir", brokers="3")
+    world.kafka.copies_per_tick = 0
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    world.kafka.disk_replaced(BROKEN)
+    ended = world.until_phase("Superseded")
+    assert "broker 3 is back" in ended.status.message
+    world.kafka.copies_per_tick = 2
+    world.until(lambda: all(len(p.isr) == 3 for p in world.kafka.partitions.values()))
+    assert held(world) == ["__consumer_offsets-0", "orders-0", "orders-1"]
+    assert throttles(world) == []
+
+
+def test_what_is_in_sync_on_the_failed_directory_alone_is_left_out_and_named(world: World) -> None:
+    world.kafka.topic("scratch", [3])
+    world.kafka.dynamic["TOPIC", "scratch", MIN_ISR] = "1"
+    world.api.touch("/apis/kafkamedic.dev/v1alpha1/namespaces/ns/kafkaclusters/c")["spec"]["expectations"] = {
+        "topics": [{"pattern": "scratch", "exempt": True}]
+    }
+    world.kafka.disk_fails(BROKEN, {TopicPartition("scratch", 0), ORDERS[0]})
+    world.ask("restore-log-dir", brokers="3")
+    run = world.until_phase("AwaitingApproval")
+    assert run.status.plan is not None
+    assert "no other broker has them in sync: scratch-0" in run.status.plan.summary
+    world.approve(run)
+    world.until_phase("Succeeded")
+    assert held(world) == ["__consumer_offsets-0", "orders-1", "scratch-0"]
+    assert world.kafka.partitions[TopicPartition("scratch", 0)].isr == [3]
+
+
+def test_a_broker_whose_directories_are_well_has_nothing_to_restore(world: World) -> None:
+    world.ask("restore-log-dir", brokers="3")
+    for _ in range(5):
+        world.step()
+    (run,) = world.runs()
+    assert run.status.phase == "Superseded"
+    assert "broker 3 has no replica on a failed log directory" in run.status.message
+    assert world.kafka.writes == []
+
+
+def test_nothing_is_replaced_that_the_broker_still_serves(world: World) -> None:
+    """The directory is back between approval and effect: the guard asks the broker itself."""
+    world.kafka.disk_fails(BROKEN, {ORDERS[0]})
+    world.ask("restore-log-dir", brokers="3")
+    run = world.until_phase("AwaitingApproval")
+    world.kafka.disk_replaced(BROKEN)
+    world.approve(run)
+    for _ in range(20):
+        world.step()
+    assert not any(w.startswith("reassign") for w in world.kafka.writes)
+    assert world.run().status.phase == "Superseded"
+
+
+def test_a_broker_that_goes_down_with_its_disk_is_waited_for_by_nobody_else(world: World) -> None:
+    """It is not needed for the copies: they go on, and what it held besides is the matter of replace-broker."""
+    world.kafka.disk_fails(BROKEN, {ORDERS[0]})
+    world.ask("restore-log-dir", brokers="3")
+    run = world.until_phase("AwaitingApproval")
+    world.kafka.copies_per_tick = 0
+    world.approve(run)
+    world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
+    world.kafka.stop(BROKEN)
+    world.kafka.copies_per_tick = 2
+    world.until_phase("Succeeded")
+    assert held(world) == ["__consumer_offsets-0", "orders-1"]
