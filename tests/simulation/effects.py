@@ -142,8 +142,11 @@ class Effects(Owned):
         replaced = set(plan.get("replacedBrokers") or ())
         if silent - replaced or set(self.kafka.racks) - up - replaced:
             self.blame("reassigns while a broker is down or silent")
-        if serving := replaced & (up | self.kafka.zombies):
-            self.blame(f"replaces broker {sorted(serving)}, which is a member or serves clients")
+        serving = replaced & (up | self.kafka.zombies)
+        lost = self.known(seen, "disks", now)[0] if serving else {}
+        for tp in targets:
+            if works := {b for b in serving & partitions[tp][0] if tp not in lost.get(b, ())}:
+                self.blame(f"replaces {tp} of broker {sorted(works)}, which is a member or serves clients")
         if len(up) < (plan.get("replicationFactor") or 1):
             self.blame("reassigns with fewer live brokers than the factor")
         for tp, replicas in targets.items():

@@ -69,6 +69,13 @@ class Faults:
         for broker in sorted(set(self.kafka.racks) - self.kafka.up - self.starting):
             self._starts_anew(broker)
 
+    def _disk_back(self) -> None:
+        """Failed disks are repaired, with what was on them, and their brokers restarted: Kafka opens a log directory at
+        its start alone."""
+        for broker in sorted(self.kafka.failed_disk):
+            self._dies(broker)
+            self.kafka.disk_replaced(broker)
+
     def _hanging(self, broker: int, seconds: float) -> None:
         """Its graceful end would take longer than the grace period: the kubelet kills it."""
         self.kafka.hanging.add(broker)

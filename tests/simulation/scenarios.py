@@ -279,6 +279,19 @@ def _lost_broker(*, serves: bool = False, **how: Any) -> Stage:
     return stage
 
 
+def _broken_disk(**how: Any) -> Stage:
+    """One of two log directories of a broker has failed half an hour ago, with most of what it holds."""
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"})
+    kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1])
+    kafka.topic("__consumer_offsets", [0, 3, 1])
+    for topic in ("orders", "__consumer_offsets"):
+        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
+    stage = _stage(kafka, **how)
+    kafka.disk_fails(3, {TopicPartition("orders", 0), TopicPartition("orders", 1)})
+    stage.world.ask("restore-log-dir", brokers="3")
+    return stage
+
+
 def _leaving_broker(**how: Any) -> Stage:
     """A broker is to be removed, and somebody asks for it to be emptied."""
     kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"})
@@ -410,6 +423,8 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "lost-broker": _lost_broker,
     "lost-broker-zookeeper": lambda: _lost_broker(zookeeper=True),
     "fenced-broker": lambda: _lost_broker(serves=True),
+    "broken-disk": _broken_disk,
+    "broken-disk-zookeeper": lambda: _broken_disk(zookeeper=True),
     "leaving-broker": _leaving_broker,
     "leaving-broker-zookeeper": lambda: _leaving_broker(zookeeper=True),
     "owned": _owned,
@@ -454,6 +469,8 @@ WEIGHTS = {
     "minimum-zookeeper": 1,
     "lost-broker": 4,
     "lost-broker-zookeeper": 3,
+    "broken-disk": 3,
+    "broken-disk-zookeeper": 2,
     "leaving-broker": 4,
     "leaving-broker-zookeeper": 3,
     "owned": 4,

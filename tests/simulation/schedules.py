@@ -99,6 +99,10 @@ FEARS = {
         "comes_back", "comes_back", "dies", "killed", "offline", "isr_shrinks", "foreign", "cancelled", "deaf", "blind",
         "stale", "fenced", "rejected", "revoked",
     ),
+    "broken": (
+        "disk_back", "disk_back", "dies", "killed", "offline", "isr_shrinks", "foreign", "cancelled", "deaf", "blind",
+        "stale", "fenced", "rejected", "revoked", "disk_fails",
+    ),
     "leaving": (
         "dies", "killed", "offline", "isr_shrinks", "isr_shrinks", "foreign", "cancelled", "deaf", "blind", "stale",
         "stale", "fenced", "rejected", "rejected", "thinned", "revoked",
@@ -165,7 +169,7 @@ def _fault(chance: random.Random, schedule: Schedule) -> Fault:
         "unclean": [number], "laden": [chance.choice((0.3, 1.0, 4.0)), lasts],
         "remade": [number, chance.choice((0.0, 0.5, 3.0, 20.0, None))],
         "disk_fails": [number, broker, lasts], "unpaused": [number], "topics_left": [lasts],
-        "comes_back": [],
+        "comes_back": [], "disk_back": [],
     }  # fmt: skip
     feared = FEARS.get(schedule.scenario.partition("-")[0], RESTARTS)
     what = chance.choice(feared if chance.random() < 0.6 else list(args))
@@ -181,7 +185,12 @@ def _broker(chance: random.Random, schedule: Schedule) -> int:
     five = (0, 1, 2, 3, 4)
     nodes = {"parallel": five, "stale-pair": five, "raise-wide": (0, 1, 2, 3), "apart": (0, 1, 2, 10, 11, 12)}
     nodes |= dict.fromkeys(
-        [f"{what}-broker{kind}" for what in ("lost", "leaving", "fenced") for kind in ("", "-zookeeper")], (0, 1, 2, 3)
+        [
+            f"{what}{kind}"
+            for what in ("lost-broker", "leaving-broker", "fenced-broker", "broken-disk")
+            for kind in ("", "-zookeeper")
+        ],
+        (0, 1, 2, 3),
     )
     return chance.choice(nodes.get(schedule.scenario, (0, 1, 2)))
 

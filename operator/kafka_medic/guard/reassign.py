@@ -64,7 +64,7 @@ def judge_reassign(
     )
     return evaluate(
         [
-            (SOURCES_FRESH, lambda: sources_fresh(snapshot, now, NEEDED, max_age=max_age)),
+            (SOURCES_FRESH, lambda: sources_fresh(snapshot, now, _needed(question), max_age=max_age)),
             (Guard.CLUSTER_REACHABLE, lambda: cluster_reachable(snapshot)),
             (Guard.ENOUGH_LIVE_BROKERS, lambda: _enough_live_brokers(question)),
             (Guard.TARGETS_ALIVE, lambda: _targets_alive(question)),
@@ -75,6 +75,12 @@ def judge_reassign(
             *([] if replaced is None else [(Guard.REPLACED_BROKERS_DOWN, lambda: _replaced_brokers_down(question))]),
         ]
     )
+
+
+def _needed(q: _Question) -> tuple[str, ...]:
+    """Sources. What a broker that is up replaces, its own word on its log directories has to say."""
+    up = any(b.live and b.id in q.replaced for b in q.snapshot.brokers or ())
+    return (*NEEDED, "log-dirs") if up else NEEDED
 
 
 def cluster_reachable(snapshot: Snapshot) -> Reason:

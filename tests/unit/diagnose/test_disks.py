@@ -51,6 +51,16 @@ def test_which_broker_which_directory_which_partitions_and_what_to_do():
     assert "Then restart broker 1" in evidence
 
 
+def test_a_cure_is_named_where_another_broker_has_a_replica_in_sync_and_one_can_take_it():
+    elsewhere = [{**worlds.ROWS[0], "replicas": [1, 2], "isr": [2], "leader": 2}, *worlds.ROWS[1:]]
+    alone = [{**worlds.ROWS[0], "replicas": [1, 2], "isr": [1], "leader": -1}, *worlds.ROWS[1:]]
+    everywhere = without(1)
+    cures = [
+        found(failed(ORDERS, rows=rows))["LogDirFailed/broker-1"].playbook for rows in (elsewhere, alone, everywhere)
+    ]
+    assert cures == ["restore-log-dir", None, None]
+
+
 def test_a_failed_directory_without_replicas_is_named_all_the_same():
     finding = found(failed())["LogDirFailed/broker-1"]
     assert finding.affected == ("broker-1", "/data/1")

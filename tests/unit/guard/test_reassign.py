@@ -230,6 +230,13 @@ def test_of_a_broker_that_is_up_only_what_it_reports_on_a_failed_directory_is_re
     assert found.get("ReplacedBrokersDown") is expected
 
 
+def test_what_a_broker_said_of_its_directories_has_to_be_fresh():
+    up = {"registered": True, "reachable": True, "directories": DISKS, "offline_replicas": (FIRST,)}
+    stale = replace(without_4(**up), sources=worlds.sources(log_dirs="timed out"))
+    assert refusals(stale, moves=REPLACES[:1], replaced=(4,)) == {"SourcesFresh": Verdict.UNKNOWN}
+    assert judged(without_4(**up), moves=REPLACES[:1], replaced=(4,)).verdict is Verdict.ALLOW
+
+
 @pytest.mark.parametrize(
     "under_way",
     [
