@@ -11,7 +11,7 @@ import pytest
 
 from kafka_medic.clients.answers import LogDirs
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import Connection
+from kafka_medic.clients.ports import BrokerView, Connection
 from kafka_medic.cluster.snapshot import TopicPartition
 from tests.e2e.conftest import STEADY, Case
 from tests.incident import operator, records
@@ -58,9 +58,12 @@ def test_a_restart_is_refused_where_the_leaders_own_minimum_forbids_it(uneven: K
         case.end()
 
 
-def test_a_failed_directory_is_named_and_other_brokers_can_be_restarted(uneven: KafkaDeployment) -> None:
+def test_a_failed_directory_is_named_others_can_be_restarted_and_get_what_was_on_it(uneven: KafkaDeployment) -> None:
     case = Case(uneven, f"disk-{uuid.uuid4().hex[:5]}")
     topic = case.topic(*[[TWO_DISKS, STRICT, OTHER]] * 6, config={"min.insync.replicas": "1"})
+    spared = case.topic(*[[TWO_DISKS, STRICT]] * 6, suffix="spared", config={"min.insync.replicas": "1"})
+    traffic = records.Traffic(case.boot, spared)
+    traffic.start()
     client = RealKafka(Connection(uneven.bootstrap, timeout_seconds=20.0))
     case.watch(remediation={"limits": {"cooldown": "0s"}}, expectations={"topics": [{"pattern": ".*", "exempt": True}]})
     try:
@@ -70,15 +73,15 @@ def test_a_failed_directory_is_named_and_other_brokers_can_be_restarted(uneven: 
             found = client.log_dirs([TWO_DISKS])[TWO_DISKS]
             assert isinstance(found, LogDirs)
             second = next(d for d in found.directories if d.path == SECOND)
-            there[:] = sorted(tp for tp in second.sizes or () if tp.topic == topic)
-            return bool(there)
+            there[:] = sorted(tp for tp in second.sizes or () if tp.topic in (topic, spared))
+            return {tp.topic for tp in there} == {topic, spared}
 
         wait_for("a partition on the second disk", placed, 30)
         before = uid(uneven, OTHER)
         faults.fill_disk(uneven, TWO_DISKS, "/second")
-        for tp in there:
+        for tp in (tp for tp in there if tp.topic == topic):
             with contextlib.suppress(Exception):
-                records.write(case.boot, topic, ["x" * 50_000] * 20, partition=tp.partition)
+                records.write(case.boot, tp.topic, ["x" * 50_000] * 20, partition=tp.partition)
         name = f"LogDirFailed/broker-{TWO_DISKS}"
         wait_for("the finding", lambda: any(n.startswith(name) for n in findings(case)), 120)
         found = next(f for n, f in findings(case).items() if n.startswith(name))
@@ -91,7 +94,28 @@ def test_a_failed_directory_is_named_and_other_brokers_can_be_restarted(uneven: 
         case.wait("Succeeded", 300)
         assert uid(uneven, OTHER) != before
         assert any(n.startswith(name) for n in findings(case)), "it is still so"
+        case.ask("restore-log-dir", brokers=str(TWO_DISKS))
+        run = case.wait("AwaitingApproval", 180)
+        assert (
+            f"left out, because every broker that is up holds a replica already: {topic}"
+            in run["status"]["plan"]["summary"]
+        )
+        assert operator.approve(run, "alice").returncode == 0
+        done = case.wait("Succeeded", 300)
+        view = client.views([STRICT])[STRICT]
+        assert isinstance(view, BrokerView)
+        lost = {tp for tp in there if tp.topic == spared}
+        for p in (p for p in view.partitions if p.topic in (topic, spared)):
+            has = TopicPartition(p.topic, p.partition) in lost
+            assert set(p.replicas) == ({STRICT, OTHER} if has else {TWO_DISKS, STRICT, *([OTHER] * (p.topic == topic))})
+            assert not has or set(p.isr) == {STRICT, OTHER}
+        plan = done["status"]["plan"]
+        print(f"{uneven.shape}: {plan['moves']} replicas of a failed disk replaced, {plan.get('bytesToMove')} bytes")
+        traffic.stop()
+        assert (traffic.lost, traffic.doubled, traffic.failed) == (set(), [], [])
+        print(f"{uneven.shape}: {len(traffic.acked)} records acknowledged meanwhile, none lost")
     finally:
+        traffic.stop()
         client.close()
         case.end()
 
