@@ -43,6 +43,8 @@ DEFAULTS = ("--engine", "spark", "--spark-master", "local[2]")
 CASES = {
     "200k": (FEW, ()),
     "replace": (FULL, ()),
+    "replace-1m": (MANY | {"held": 3}, ("--engine", "local")),
+    "replace-1m-spark": (MANY | {"held": 3}, SPARK),
     "1m": (MANY, ("--engine", "local")),
     "1m-spark": (MANY, SPARK),
     "5m-spark": (MANY | {"partitions": 5_000_000}, SPARK),
@@ -174,7 +176,7 @@ def measure(name: str, runs: int) -> None:
         write(case, work)
         walls, cpus, peaks, summaries, copies = [], [], [], [], []
         replaces = case["held"] == FACTOR
-        command = asking(work, "replace-broker", "--broker", "7") if replaces else raising(work, *options)
+        command = asking(work, "replace-broker", "--broker", "7", *options) if replaces else raising(work, *options)
         for _ in range(runs):
             shutil.rmtree(work / "plan", ignore_errors=True)
             copies.append(copying(work, options))
