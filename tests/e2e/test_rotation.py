@@ -48,6 +48,12 @@ def restarts() -> Iterator[None]:
     assert operator.restarts() == before
 
 
+def ending(case: Case) -> str:
+    """What the finding says of certificates near their end."""
+    status = get("kafkacluster", case.name, namespace=case.namespace).get("status", {})
+    return json.dumps([f for f in status.get("findings", []) if f["type"] == "CertificateExpiring"] or "").strip('"')
+
+
 def end(case: Case) -> None:
     kubectl(
         "delete", "secret", "-n", case.namespace, *(f"{case.name}-{n}" for n in ("user", "ca", "cert")), check=False
@@ -114,6 +120,10 @@ def test_a_client_certificate_for_brokers_and_ensemble(
         show(case, credentials.renewed)
         case.condition("Reachable", "True")
         wait_for("the ensemble's word on three brokers", lambda: registered() == 3, 30)
+        show(case, credentials.ending)
+        wait_for("the end of the certificate", lambda: f"{case.name}-cert" in ending(case), 60)
+        show(case, credentials.renewed)
+        wait_for("nothing near its end", lambda: not ending(case), 60)
         everything = told(case)
         assert "PRIVATE KEY" not in everything
         assert all(line not in everything for line in credentials.renewed.key.splitlines()[1:-1])

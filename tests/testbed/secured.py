@@ -56,6 +56,8 @@ class Credentials:
     alien: Identity
     client: Identity
     renewed: Identity
+    ending: Identity
+    """In three days."""
     stranger: Identity
 
     @classmethod
@@ -70,6 +72,11 @@ class Credentials:
             alien=_identity(ours.issue_cert("kafka.elsewhere.example.com")),
             client=_identity(ours.issue_cert(f"{USER}@example.com", common_name=USER)),
             renewed=_identity(ours.issue_cert(f"{USER}@example.com", common_name=USER)),
+            ending=_identity(
+                ours.issue_cert(
+                    f"{USER}@example.com", common_name=USER, not_after=datetime.now(UTC) + timedelta(days=3)
+                )
+            ),
             stranger=_identity(others.issue_cert(f"{USER}@example.com", common_name=USER)),
         )
 
