@@ -77,7 +77,8 @@ def leave_plan(request: PlanRequest, step: Step, *, gone: bool) -> Plan | Refusa
         f"if broker {names} comes back meanwhile, the run ends: copies in flight are cancelled, and what was replaced "
         "by then stays replaced"
         if gone
-        else f"broker {names} holds none of these replicas afterwards"
+        else f"broker {names} holds none of these replicas afterwards; while the Remediation exists, the operator "
+        "proposes no run that fills it again"
     )
     purpose = Purpose(
         title,
@@ -85,6 +86,7 @@ def leave_plan(request: PlanRequest, step: Step, *, gone: bool) -> Plan | Refusa
         requested=not gone,
         batch=told.batch,
         replaced=tuple(sorted(leaving)) if gone else (),
+        emptied=() if gone else tuple(sorted(leaving)),
         lines=(*behind, after),
     )
     return moves_plan(request, step, placement, settings, owners, purpose)
