@@ -207,9 +207,28 @@ def test_a_broker_of_a_pool_that_is_scaled_down_is_not_filled() -> None:
 def test_a_plan_that_finds_nothing_to_move_waits_and_is_not_proposed_again() -> None:
     world = uneven()
     world.kafka.free = 0
-    wait(world, 4)
+    wait(world, 2)
+    world.kafka.deaf.add(1)
+    wait(world, 0.3)
+    world.kafka.deaf.clear()
+    wait(world, 2)
     (run,) = world.runs()
     assert run.status.phase == "Planning", run.status.message
     world.kafka.free = 1 << 40
     world.until_phase("AwaitingApproval")
     assert len(world.runs()) == 1
+
+
+def test_runs_that_each_go_on_where_the_last_one_ended_are_no_cures_without_effect() -> None:
+    """With two brokers to fill the same partitions move once more, and the breaker stays closed."""
+    limits = {
+        "breaker": {"failures": 1},
+        "playbooks": [*NO_ELECTIONS["playbooks"], {"name": "rebalance", "parameters": {"maxMoves": 6}}],
+    }
+    world = uneven({**NO_RACKS, 4: None}, held=[[0, 1, 2], [1, 2, 0], [2, 0, 1]] * 13, remediation=limits)
+    for number in (1, 2, 3):
+        run = world.until_phase("AwaitingApproval", seconds=300)
+        world.approve(run)
+        world.until(lambda name=run.name: {r.name: r.status.phase for r in world.runs()}[name] == "Succeeded", 200)  # type: ignore[misc]
+        assert held(world)[3] + held(world)[4] == 6 * number
+    assert world.condition("RemediationAllowed")["status"] == "True", world.condition("RemediationAllowed")
