@@ -24,14 +24,24 @@ def run(phase: Phase | None, *brokers: int, planned: bool = True) -> OtherRun:
 @pytest.mark.parametrize(
     ("phase", "verb"),
     [
-        (Phase.AWAITING_APPROVAL, "empties"),
+        (Phase.APPROVED, "empties"),
         (Phase.RUNNING, "empties"),
         (Phase.PAUSED, "empties"),
         (Phase.SUCCEEDED, "emptied"),
-        *((phase, None) for phase in (Phase.REJECTED, Phase.EXPIRED, Phase.FAILED, Phase.ABORTED, Phase.SUPERSEDED)),
+        *(
+            (phase, None)
+            for phase in (
+                Phase.AWAITING_APPROVAL,
+                Phase.REJECTED,
+                Phase.EXPIRED,
+                Phase.FAILED,
+                Phase.ABORTED,
+                Phase.SUPERSEDED,
+            )
+        ),
     ],
 )
-def test_a_run_names_its_brokers_until_it_is_given_up(phase: Phase, verb: str | None) -> None:
+def test_a_run_names_its_brokers_from_its_approval_until_it_is_given_up(phase: Phase, verb: str | None) -> None:
     expected = {} if verb is None else dict.fromkeys((3, 4), f"Remediation evacuate-1 {verb} it")
     assert leaving_brokers(None, [run(phase, 3, 4)]) == expected
 
