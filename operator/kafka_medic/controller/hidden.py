@@ -13,6 +13,8 @@ from kafka_medic.cluster.elements import (
     resource_name,
 )
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
+from kafka_medic.diagnose.load import clouded
+from kafka_medic.report.units import many
 from kafka_medic.resources.kafkacluster_status import FindingStatus
 
 DEFAULTS = "ReplicationFactorLow/broker-defaults"
@@ -20,7 +22,7 @@ DEFAULTS = "ReplicationFactorLow/broker-defaults"
 
 def hidden(old: FindingStatus, snapshot: Snapshot) -> str | None:
     """What the finding is about and could not be read, with the reason; None when all of it was."""
-    return next(_hidden(old, snapshot), None)
+    return next(_shares(old, snapshot) if old.type == "LoadUneven" else _hidden(old, snapshot), None)
 
 
 def _hidden(old: FindingStatus, snapshot: Snapshot) -> Iterator[str]:
@@ -43,6 +45,16 @@ def _hidden(old: FindingStatus, snapshot: Snapshot) -> Iterator[str]:
             yield from (message for name, message in _settings(snapshot) if name in names)
         case "ReplicationFactorLow" if old.id == DEFAULTS:
             yield from (message for name, message in _settings(snapshot) if not name.startswith(f"{TOPIC.lower()} "))
+
+
+def _shares(old: FindingStatus, snapshot: Snapshot) -> Iterator[str]:
+    if why := clouded(snapshot):
+        yield why
+    unsized = 0 if snapshot.partitions is None else snapshot.partitions["sizeBytes"].null_count
+    if old.id.endswith("/bytes") and unsized:
+        yield f"the size of {many(unsized, 'partition')}"
+    if old.id.endswith("/traffic"):
+        yield from (f"bytes in of broker {b.id}" for b in snapshot.brokers or () if b.live and b.bytes_in_rate is None)
 
 
 def _settings(snapshot: Snapshot) -> Iterator[tuple[str, str]]:

@@ -40,6 +40,7 @@ from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding, FindingState
 from kafka_medic.guard.breaker import BreakerReading, BreakerState, breaker
 from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.leaving import leaving_brokers
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.observe.strimzi_cluster import NotDerivedError
 from kafka_medic.playbook.registry import sent_away_by
@@ -223,6 +224,7 @@ class Reconciler:
             being_set=frozenset(c.resource_name for plan in adding for c in plan.part(SettingChanges).config_changes),
             memory=self._observer.kept_state.memory,
             skew=self.clients.store.api.skew,
+            leaving=leaving_brokers(self._strimzi, [OtherRun.of(run) for run in runs]),
         )
 
     def _report_no_diagnosis(self, problem: Overtime) -> float:

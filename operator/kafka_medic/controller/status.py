@@ -84,6 +84,7 @@ SOURCES_OF: Mapping[str, tuple[str, ...]] = {
     "VersionAdvisory": ("version", "metrics"),
     "MinInsyncReplicasLow": ("views", "configs", "reassignments"),
     "ForeignReassignment": ("reassignments",),
+    "LoadUneven": ("views", "reassignments"),
     "BrokerConfigDiffers": ("configs",),
     "LeftoverThrottle": ("configs", "reassignments"),
     "TopicOwnedElsewhere": ("topic-owners",),

@@ -25,6 +25,7 @@ from kafka_medic.diagnose import (
     disks,
     identity,
     leaders,
+    load,
     min_isr,
     moves,
     offsets,
@@ -57,6 +58,7 @@ DETECTORS: tuple[Detector, ...] = (
     min_isr.detect,
     broker_settings.detect,
     leaders.detect,
+    load.detect,
     offsets.detect,
     regressions.detect,
     stalled_groups.detect,
@@ -82,6 +84,7 @@ def diagnose(
     being_set: frozenset[str] = frozenset(),
     memory: DetectorMemory | None = None,
     skew: Skew | None = None,
+    leaving: Mapping[int, str] | None = None,
 ) -> tuple[Finding, ...]:
     """What is wrong, worst first. A finding's `since` is what its detector knows from `memory` (which holds `snapshot`
     already, see `memory.remember`); else the time remembered for its id; else, when it was there in `previous` already,
@@ -92,10 +95,11 @@ def diagnose(
 
     `ours` are the partitions that a run of this project is reassigning: they are nobody else's reassignment.
     `being_set` are the topics whose settings such a run changes afterwards. `skew`: of the API server's clock.
+    `leaving`: brokers that are to hold nothing, and who says so.
     """
     if previous is not None and previous.taken_at >= snapshot.taken_at:
         previous = None  # a clock that went back, or the same snapshot twice: nothing lasted in between
-    scene = Scene(snapshot, expectations or Expectations(), previous, ours, being_set, memory, skew)
+    scene = Scene(snapshot, expectations or Expectations(), previous, ours, being_set, memory, skew, leaving or {})
     if snapshot.partitions is not None:
         topics: Any = pc.unique(snapshot.partitions["topic"])
         scene.expectations.learn(topics.to_pylist())
@@ -139,7 +143,7 @@ def _since(
     restarted: frozenset[str] = frozenset()
     ageing = any(f.for_seconds > 0 or f.id not in remembered for f in found.values())
     if previous is not None and ageing:
-        before = Scene(previous, scene.expectations, None, scene.ours)
+        before = Scene(previous, scene.expectations, None, scene.ours, leaving=scene.leaving)
         earlier = {_named(f).id: previous.taken_at for detector in detectors for f in detector(before)}
         if any(id_.startswith("ViewDiverged/") for id_ in found):
             restarted = views.only_propagating(scene, before)

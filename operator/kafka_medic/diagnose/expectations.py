@@ -30,6 +30,7 @@ class Expectations:
     rack_aware: bool = True
     exceptions: tuple[TopicException, ...] = ()
     minimum_version: str | None = None
+    uneven_percent: int = 20
     _known: dict[str, TopicException | None] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -40,6 +41,7 @@ class Expectations:
             min_in_sync_replicas=spec.min_in_sync_replicas,
             rack_aware=spec.rack_aware,
             minimum_version=spec.minimum_version,
+            uneven_percent=spec.uneven_percent,
             exceptions=tuple(
                 TopicException(
                     pattern=topic.pattern,

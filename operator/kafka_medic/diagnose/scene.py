@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafka_medic.cluster.clock import Skew
@@ -26,6 +27,8 @@ class Scene:
     memory: DetectorMemory | None = None
     skew: Skew | None = None
     """Of the API server's clock to the one that dates the snapshot; None while it is not measured."""
+    leaving: Mapping[int, str] = field(default_factory=dict)
+    """Brokers that are up and are to hold no replica, and who says so."""
     partitions: Partitions | None = field(init=False)
     brokers: tuple[Broker, ...] = field(init=False)
     """Empty when the brokers are not known: ask `live` first where that matters."""

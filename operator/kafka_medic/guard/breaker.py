@@ -17,7 +17,7 @@ from kafka_medic.report.units import many
 from kafka_medic.resources.durations import parse_duration
 from kafka_medic.resources.kafkacluster_remediation import Breaker
 from kafka_medic.resources.phases import Phase
-from kafka_medic.resources.remediation_plan import Plan, SettingChanges
+from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves, ReplicaRemovals, SettingChanges
 
 RELAPSE = timedelta(hours=1)
 """A cure that has to be proposed again within this time did not cure."""
@@ -100,7 +100,14 @@ def _meet(run: OtherRun, others: Sequence[OtherRun], of: Callable[[Plan], Set[tu
 
 
 def _touches(plan: Plan) -> frozenset[tuple[str, int]]:
-    return frozenset(touched for part in plan.parts for touched in part.touched())
+    removals = plan.part(ReplicaRemovals).each()
+    if not removals:
+        return frozenset(touched for part in plan.parts for touched in part.touched())
+    # Of a partition whose replicas are exchanged, another replica may follow later.
+    exchanged = (*plan.part(ReplicaMoves).changes, *removals)
+    replicas = {(f"{c.topic}-{c.partition}", b) for c in exchanged for b in {*c.replicas_before} ^ {*c.replicas}}
+    others = (part for part in plan.parts if not isinstance(part, ReplicaMoves | ReplicaRemovals))
+    return frozenset(replicas | {touched for part in others for touched in part.touched()})
 
 
 def _settings(plan: Plan) -> frozenset[tuple[str, int]]:

@@ -5,7 +5,8 @@ Field names are those of Strimzi 1.2.0's api module (Kafka, KafkaNodePool, Kafka
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,9 @@ TAKEN_OVER = ("bootstrapServers", "security", "brokers", "controllers")
 """Fields of spec that are filled in where they are absent."""
 INSIDE = ("internal", "cluster-ip")
 """Types of listeners whose addresses are good inside of the Kubernetes cluster."""
+REMOVE_FIRST = "strimzi.io/remove-node-ids"
+"""Annotation of a KafkaNodePool: which nodes go first when it is scaled down."""
+ID_RANGES = re.compile(r"\s*\[(\s*\d{1,9}\s*(?:-\s*\d{1,9}\s*)?(?:,\s*\d{1,9}\s*(?:-\s*\d{1,9}\s*)?)*)\]\s*")
 PLAIN, MUTUAL_TLS, SCRAM = None, "tls", "scram-sha-512"
 USERS = (MUTUAL_TLS, SCRAM)
 """Authentication of KafkaUsers whose Secret the User Operator makes."""
@@ -219,4 +223,26 @@ def _pool(pool: Object) -> NodePoolStatus:
         name=pool["metadata"]["name"],
         roles=tuple(sorted(roles)),
         ids=tuple(sorted(status.get("nodeIds") or ())[:MAX_POOL_IDS]),
+        leaving=tuple(sorted(_leaving(pool))[:MAX_POOL_IDS]),
     )
+
+
+def _leaving(pool: Object) -> Sequence[int]:
+    """The nodes that go when the pool is scaled down: those that the annotation lists, in its order, then those with
+    the highest ids (Strimzi's `NodeIdAssignor`). While one of them holds replicas, Strimzi keeps the pool as it is."""
+    spec, status = pool["spec"], pool.get("status") or {}
+    ids = sorted(status.get("nodeIds") or (), reverse=True)
+    wanted = spec.get("replicas")
+    excess = 0 if wanted is None else max(len(ids) - int(wanted), 0)
+    text = str((pool["metadata"].get("annotations") or {}).get(REMOVE_FIRST, ""))
+    return list(dict.fromkeys([*_listed(text, ids), *ids]))[:excess]
+
+
+def _listed(text: str, ids: Sequence[int]) -> Iterator[int]:
+    """Those of the ids that a text such as `[2, 4-6]` lists; none of another text, which Strimzi ignores."""
+    if not (inside := ID_RANGES.fullmatch(text)):
+        return
+    for part in inside.group(1).split(","):
+        first, _, last = part.partition("-")
+        low, high = int(first), int(last or first)
+        yield from sorted((n for n in ids if min(low, high) <= n <= max(low, high)), reverse=high < low)

@@ -367,6 +367,11 @@ class Expectations(Model):
     minimum_version: KafkaVersion | None = Field(
         default=None, description="Oldest acceptable Kafka version. Absent: no limit."
     )
+    uneven_percent: Annotated[int, Field(ge=0, le=1000, strict=True)] = Field(
+        default=20,
+        description="Difference from an even share of replicas, bytes or traffic, in percent of the share, above which "
+        "LoadUneven names a broker. 0: never.",
+    )
 
     @model_validator(mode="after")
     def _min_isr_below_factor(self) -> Self:

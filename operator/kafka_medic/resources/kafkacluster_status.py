@@ -118,6 +118,9 @@ class NodePoolStatus(Model):
     ids: Annotated[tuple[Count, ...], Field(max_length=MAX_POOL_IDS)] = Field(
         default=(), description="Ids of the pool's nodes, the smallest first. Truncated."
     )
+    leaving: Annotated[tuple[Count, ...], Field(max_length=MAX_POOL_IDS)] = Field(
+        default=(), description="Ids of the nodes that the pool is to lose, because it is scaled down. Truncated."
+    )
 
 
 class StrimziStatus(Model):

@@ -161,15 +161,24 @@ class ReplicaRemovals(Part):
         default=None,
         description="Partitions that lose replicas once every replica that remains is in sync. Absent: none.",
     )
+    emptied_brokers: Annotated[tuple[BrokerId, ...], Field(max_length=MAX_REPLACED)] | None = Field(
+        default=None,
+        description="Brokers that are to hold no replica afterwards. While the Remediation exists, the operator "
+        "proposes no run that fills them. Absent: none.",
+    )
 
     digested: ClassVar = Digested(
         always=paths("removals.topic removals.partition removals.replicasBefore removals.replicas removals.wave"),
         left_out=paths("removals.sizeBytes"),
-        where_any=paths("removals"),
+        where_any=paths("removals emptiedBrokers"),
     )
 
     def each(self) -> tuple[PartitionChange, ...]:
         return self.removals or ()
+
+    @property
+    def emptied(self) -> tuple[BrokerId, ...]:
+        return self.emptied_brokers or ()
 
     def topics(self) -> Iterator[str]:
         yield from (c.topic for c in self.each())

@@ -44,6 +44,7 @@ class FindingType(StrEnum):
     DISK_FILLING = "DiskFilling"
     CERTIFICATE_EXPIRING = "CertificateExpiring"
     LEADERS_IMBALANCED = "LeadersImbalanced"
+    LOAD_UNEVEN = "LoadUneven"
     NODE_MAINTENANCE = "NodeMaintenance"
     POD_IDENTITY_MISMATCH = "PodIdentityMismatch"
     OFFSET_BEYOND_LOG_END = "OffsetBeyondLogEnd"

@@ -345,3 +345,22 @@ def test_a_partition_of_which_that_is_not_known_has_not_got_well(kind, affected,
     assert "orders-0 can no longer be read" in unseen(old, (), worlds.healthy(rows=rows))[0].evidence[-1]
     assert unseen(old, (), worlds.healthy(rows=[worlds.ROWS[0], {**worlds.ROWS[1], column: None}])) == ()
     assert unseen(old, (), worlds.healthy(rows=worlds.ROWS[1:])) == (), "the topic is gone"
+
+
+@pytest.mark.parametrize(
+    ("of", "change", "kept"),
+    [
+        ("replicas", {}, None),
+        ("replicas", {"brokers": worlds.brokers(b3={"reachable": False})}, "broker 3 is not known to be up"),
+        ("replicas", {"brokers": None}, "which broker has which replica"),
+        ("replicas", {"rows": [{**worlds.ROWS[0], "adding": [2]}]}, "1 partition is being reassigned"),
+        ("replicas", {"rows": [{**worlds.ROWS[0], "adding": None}]}, "the replicas of 1 partition"),
+        ("replicas", {"rows": [{**worlds.ROWS[0], "sizeBytes": None}]}, None),
+        ("bytes", {"rows": [{**worlds.ROWS[0], "sizeBytes": None}]}, "the size of 1 partition"),
+        ("traffic", {"brokers": worlds.brokers(b2={"bytes_in_rate": None})}, "bytes in of broker 2"),
+        ("traffic", {}, None),
+    ],
+)
+def test_unequal_shares_have_not_gone_while_they_cannot_be_compared(of, change, kept):
+    found = unseen(before(finding("LoadUneven", ident=f"LoadUneven/{of}")), (), worlds.healthy(**change))
+    assert [kept in f.evidence[-1] for f in found] == ([] if kept is None else [True])

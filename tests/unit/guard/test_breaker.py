@@ -162,6 +162,32 @@ def test_what_is_touched_again(before, after, relapse):
     assert state([first, second], failures=1) is (OPEN if relapse else CLOSED)
 
 
+def exchanged(before, after):
+    """Copies first, then removals."""
+    both = [*before, *(b for b in after if b not in before)]
+    one = {"topic": "t", "partition": 0}
+    return plan(
+        changes=[one | {"replicasBefore": before, "replicas": both}],
+        removals=[one | {"replicasBefore": both, "replicas": after}],
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "relapse"),
+    [
+        (exchanged([3, 1, 2], [3, 4, 2]), False),  # goes on with another replica of the partition
+        (exchanged([0, 1, 2], [3, 1, 2]), True),  # it was undone
+        (exchanged([0, 1, 2], [4, 1, 2]), True),
+        (exchanged([3, 1, 2], [0, 1, 2]), True),  # it goes back
+        (exchanged([3, 1, 2], [4, 1, 2]), True),
+    ],
+)
+def test_a_move_is_made_again_where_the_same_replica_moves(after, relapse):
+    first = run("a", 10, cause="f", touches=exchanged([0, 1, 2], [3, 1, 2]))
+    second = run("b", 0, Phase.AWAITING_APPROVAL, cause="f", created=9, touches=after)
+    assert state([first, second], failures=1) is (OPEN if relapse else CLOSED)
+
+
 def test_what_shows_the_relapse_may_itself_have_been_dropped():
     """Otherwise dropping it would close the breaker, and it would be proposed and dropped for ever."""
     chain = [run(f"r{n}", 50 - 10 * n, cause="f", created=55 - 10 * n, touches=moves(0)) for n in range(3)]

@@ -29,10 +29,10 @@ def kafka(*listeners, **status):
     }
 
 
-def pool(name, ids, *roles):
+def pool(name, ids, *roles, replicas=None, remove=None):
     return {
-        "metadata": {"name": name},
-        "spec": {"roles": list(roles)},
+        "metadata": {"name": name, "annotations": {"strimzi.io/remove-node-ids": remove} if remove else None},
+        "spec": {"roles": list(roles), "replicas": len(ids) if replicas is None else replicas},
         "status": {"nodeIds": ids, "roles": list(roles)},
     }
 
@@ -99,6 +99,27 @@ def test_pods_pools_and_racks():
     assert status.set_by_hand == ()
     both, _ = derived(StrimziObjects(kafka(PLAIN), [pool("b", [0], "controller", "broker")]))
     assert both.controllers is None
+
+
+@pytest.mark.parametrize(
+    ("replicas", "remove", "leaving"),
+    [
+        (4, None, ()),
+        (5, "[1]", ()),
+        (3, None, (13,)),
+        (2, "[11]", (11, 13)),
+        (1, "[10-12]", (10, 11, 12)),
+        (3, "[12-10]", (12,)),
+        (2, " [ 99, 10 , 11-999999999 ] ", (10, 11)),
+        (3, "10", (13,)),
+        (3, "[a]", (13,)),
+        (0, None, (10, 11, 12, 13)),
+    ],
+)
+def test_the_nodes_that_a_scaled_down_pool_is_to_lose(replicas, remove, leaving):
+    pools = [pool("b", [10, 11, 12, 13], "broker", replicas=replicas, remove=remove)]
+    _, status = derived(StrimziObjects(kafka(PLAIN), pools))
+    assert status.pools[0].leaving == leaving
 
 
 def test_what_is_set_beside_it_counts_and_is_told():

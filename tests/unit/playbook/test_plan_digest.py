@@ -187,6 +187,7 @@ LATER = {
         "leadersAfter": [1],
     },
     "replacedBrokers": [3],
+    "emptiedBrokers": [3],
     "removals": [
         {"topic": "t", "partition": 0, "replicasBefore": [1, 2, 3], "replicas": [1, 2], "wave": 0, "sizeBytes": 7}
     ],

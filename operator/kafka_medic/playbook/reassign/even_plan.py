@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow.compute as pc
 
 from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.guard.leaving import leaving_brokers
 from kafka_medic.guard.reassign import judge_reassign
+from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.relocation import LowerImbalance, Question, SpreadRacks
 from kafka_medic.playbook.action import PlanRequest
@@ -33,15 +37,23 @@ def even_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     question: Question = SpreadRacks() if spread else LowerImbalance(told.moves)
     names = [str(name) for name in pc.unique(snapshot.partitions["topic"]).to_pylist()]
     stay = tuple(name for name in names if expectations.exempt(name))
-    placement = placement_of(snapshot, expectations, question, Allowed(exclude_topics=stay), settings)
+    proposed = request.run.spec.cause is not None
+    if proposed and request.others is None:
+        unknown = "which brokers other runs have emptied is not known"
+        return Refusal(unknown, (Reason(Guard.NO_OTHER_REMEDIATION, Verdict.UNKNOWN, unknown),))
+    # A person who asks may want a broker filled again that a run has emptied.
+    leaving = leaving_brokers(request.cluster.status.strimzi, (request.others or ()) if proposed else ())
+    closed = frozenset(leaving) & {b.id for b in snapshot.brokers}
+    allowed = Allowed(only_give=closed, exclude_topics=stay)
+    placement = placement_of(snapshot, expectations, question, allowed, settings)
     if isinstance(placement, Refusal):
         return placement
     owners = divided(request, {move.topic for move in placement.moves()})
     if isinstance(owners, Refusal):
         return owners
     if owners.left:
-        left = Allowed(exclude_topics=(*stay, *owners.left))
-        placement = placement_of(snapshot, expectations, question, left, settings)
+        allowed = replace(allowed, exclude_topics=(*stay, *owners.left))
+        placement = placement_of(snapshot, expectations, question, allowed, settings)
         if isinstance(placement, Refusal):
             return placement
     # Also where nothing can move: a broker that is down takes nothing, and its partitions stay as they are.
@@ -58,5 +70,5 @@ def even_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         what = "spread over racks" if spread else "make brokers more even with"
         return f"{what} {many(plan.partitions or 0, 'partition')} of {named_topics(plan.part(ReplicaMoves))}"
 
-    purpose = Purpose(title, gives_up=True, requested=not spread, batch=told.batch)
+    purpose = Purpose(title, gives_up=True, requested=not (spread or proposed), batch=told.batch)
     return moves_plan(request, step, placement, settings, owners, purpose)

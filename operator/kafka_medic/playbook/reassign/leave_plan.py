@@ -94,7 +94,8 @@ def leave_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         f"if {back} comes back meanwhile, the run ends: copies in flight are cancelled, and what was replaced by then "
         "stays replaced"
         if gone
-        else f"broker {names} holds none of these replicas afterwards"
+        else f"broker {names} holds none of these replicas afterwards; while the Remediation exists, the operator "
+        "proposes no run that fills it again"
     )
     purpose = Purpose(
         title,
@@ -102,6 +103,7 @@ def leave_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         requested=not gone,
         batch=told.batch,
         replaced=tuple(sorted(leaving)) if gone else (),
+        emptied=() if gone else tuple(sorted(leaving)),
         lines=(*behind, after),
     )
     return moves_plan(request, step, placement, settings, owners, purpose)

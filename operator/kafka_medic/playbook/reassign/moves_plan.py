@@ -52,14 +52,15 @@ SETTINGS_EACH = 2
 class Purpose:
     """What the copies are for. title: the plan in one line. gives_up: whether replicas go afterwards whose place the
     copies take, in batches of `batch`. replaced: brokers that are gone, whose replicas Kafka removes with the copies.
-    requested: nobody proposes the plan. minimums: what is set afterwards. lines: what else the person who approves has
-    to know."""
+    emptied: brokers that are to hold nothing afterwards. requested: the operator proposes no plan for the rest.
+    minimums: what is set afterwards. lines: what else the person who approves has to know."""
 
     title: Callable[[Plan], str]
     gives_up: bool = False
     requested: bool = False
     batch: int = 50
     replaced: tuple[int, ...] = ()
+    emptied: tuple[int, ...] = ()
     minimums: Callable[[Sequence[Move]], RaisedMinimums] = lambda _: RaisedMinimums((), {})
     lines: Sequence[str] = field(default_factory=tuple)
 
@@ -167,7 +168,7 @@ def _document(
             replaced_brokers=purpose.replaced or None,
         ),
         SettingChanges(config_changes=minimums.changes),
-        ReplicaRemovals(removals=removals or None),
+        ReplicaRemovals(removals=removals or None, emptied_brokers=purpose.emptied or None),
         words={
             step.action: _sentence(changes, settings),
             ActionName.REMOVE_REPLICAS: _removal_sentence(removals),

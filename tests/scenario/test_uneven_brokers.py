@@ -1,0 +1,234 @@
+"""Brokers hold unequal shares: from the finding to even brokers, and every reason to leave them alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from kafka_medic.resources.remediation_plan import ReplicaMoves, ReplicaRemovals
+from tests.simulation.brokers import MIN_ISR
+from tests.simulation.kafka import SimKafka
+from tests.simulation.pods import KAFKA_PATH, STRIMZI
+from tests.simulation.world import BROKERS, NO_ELECTIONS, World
+
+NO_RACKS: dict[int, str | None] = dict.fromkeys(range(4))
+HOUR = 3600.0
+POOL = "/apis/kafka.strimzi.io/v1/namespaces/ns/kafkanodepools/brokers"
+
+
+def uneven(
+    racks: dict[int, str | None] = NO_RACKS,
+    *,
+    held: list[list[int]] | None = None,
+    zookeeper: bool = False,
+    **spec: object,
+) -> World:
+    """Broker 3 was added and is empty: an even share is 15."""
+    kafka = SimKafka(racks=dict(racks), zookeeper=zookeeper)
+    kafka.topic("orders", *(held or [[n % 3, (n + 1) % 3, (n + 2) % 3] for n in range(20)]), size=1_000_000)
+    kafka.dynamic["TOPIC", "orders", MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(**{"brokers": BROKERS, "remediation": NO_ELECTIONS, **spec})
+    world.with_pods()
+    return world
+
+
+def strimzi(world: World, spec: dict[str, object], status: dict[str, object]) -> None:
+    """The cluster is Strimzi's, with one pool."""
+    world.with_pods(STRIMZI)
+    world.api.objects["/apis/kafka.strimzi.io"] = {"metadata": {}, "versions": [{"version": "v1"}]}
+    resource = world.api.touch(KAFKA_PATH)
+    resource["spec"] = {"kafka": {"listeners": [{"name": "plain", "port": 9092, "type": "internal", "tls": False}]}}
+    resource["status"] |= {"listeners": [{"name": "plain", "bootstrapServers": "kafka:9092"}]}
+    meta = {"name": "brokers", "namespace": "ns", "labels": {"strimzi.io/cluster": "kafka"}}
+    world.api.objects[POOL] = {"metadata": meta, "spec": {"roles": ["broker"], **spec}, "status": status}
+
+
+def held(world: World) -> Counter[int]:
+    return Counter(b for part in world.kafka.partitions.values() for b in part.replicas)
+
+
+def findings(world: World) -> dict[str, dict[str, object]]:
+    return {f["id"]: f for f in world.cluster()["status"].get("findings", []) if f["type"] == "LoadUneven"}
+
+
+def wait(world: World, hours: float, step: float = 300.0) -> None:
+    for _ in range(int(hours * HOUR / step)):
+        world.step(step)
+
+
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_a_broker_that_was_added_is_filled_after_an_hour_and_an_approval(zookeeper: bool) -> None:
+    world = uneven(zookeeper=zookeeper)
+    wait(world, 0.4)
+    assert findings(world)["LoadUneven/replicas"]["state"] == "Pending"
+    wait(world, 0.5)
+    assert findings(world)["LoadUneven/replicas"]["state"] == "Firing"
+    assert world.condition("Ready")["status"] == "True", "it is no illness"
+    assert world.runs() == []
+    run = world.until_phase("AwaitingApproval", seconds=300)
+    assert run.spec.playbook.name == "rebalance"
+    assert run.status.plan is not None
+    assert run.status.plan.moves == run.status.plan.part(ReplicaMoves).lower_bound_moves == 15
+    assert "which you request" not in run.status.plan.summary
+    world.approve(run)
+    world.until_phase("Succeeded", reconciles=200)
+    assert sorted(held(world).values()) == [15, 15, 15, 15]
+    assert all(len(p.replicas) == len(p.isr) == 3 and p.leader in p.isr for p in world.kafka.partitions.values())
+    wait(world, 3)
+    assert findings(world) == {}
+    assert len(world.runs()) == 1
+
+
+def test_what_one_run_may_not_move_follows_in_the_next_one() -> None:
+    world = uneven(
+        remediation={"playbooks": [*NO_ELECTIONS["playbooks"], {"name": "rebalance", "parameters": {"maxMoves": 3}}]}
+    )
+    for moved in (3, 6):
+        run = world.until_phase("AwaitingApproval", seconds=300)
+        world.approve(run)
+        world.until(lambda name=run.name: {r.name: r.status.phase for r in world.runs()}[name] == "Succeeded", 200)  # type: ignore[misc]
+        assert held(world)[3] == moved
+    wait(world, 3)
+    assert findings(world) == {}, "broker 3 lacks less than 10"
+    assert len(world.runs()) == 2
+
+
+def test_a_rejection_counts_also_after_a_broker_was_restarted() -> None:
+    world = uneven()
+    world.approve(world.until_phase("AwaitingApproval", seconds=300), decision="Reject")
+    world.until_phase("Rejected")
+    world.kafka.deaf.add(1)
+    wait(world, 0.2)
+    assert "LoadUneven/replicas" in findings(world), "what cannot be seen has not gone"
+    world.kafka.deaf.clear()
+    wait(world, 3)
+    assert len(world.runs()) == 1
+
+
+def test_nothing_is_proposed_while_a_broker_is_down() -> None:
+    world = uneven(held=[[n % 3, (n + 1) % 3, (n + 2) % 3] for n in range(20)] + [[0, 1, 3]] * 2)
+    world.kafka.deaf.add(3)
+    wait(world, 0.4)
+    assert findings(world) == {}
+    world.kafka.deaf.clear()
+    wait(world, 0.9)
+    assert [r.spec.playbook.name for r in world.runs()] == []
+
+
+def test_racks_that_force_unequal_shares_are_left_alone() -> None:
+    world = uneven({0: "a", 1: "a", 2: "b", 3: "c"}, held=[[n % 2, 2, 3] for n in range(40)])
+    wait(world, 3)
+    assert findings(world) == {}
+    assert world.runs() == []
+
+
+def test_another_balancer_is_named_and_nothing_is_proposed() -> None:
+    world = uneven()
+    world.kafka.topic("strimzi.cruisecontrol.metrics", [0, 1, 2])
+    world.kafka.dynamic["TOPIC", "strimzi.cruisecontrol.metrics", MIN_ISR] = "2"
+    wait(world, 3)
+    assert findings(world)["LoadUneven/replicas"]["state"] == "Firing"
+    assert world.runs() == []
+
+
+def test_a_broker_that_a_run_has_emptied_is_not_filled_again() -> None:
+    world = uneven(held=[[n % 4, (n + 1) % 4, (n + 2) % 4] for n in range(40)])
+    wait(world, 0.1)
+    assert findings(world) == {}
+    world.ask("evacuate-broker", brokers="3")
+    run = world.until_phase("AwaitingApproval")
+    assert run.status.plan is not None
+    assert run.status.plan.part(ReplicaRemovals).emptied == (3,)
+    assert "proposes no run that fills it again" in run.status.plan.summary
+    world.approve(run)
+    world.until_phase("Succeeded", reconciles=200)
+    assert held(world)[3] == 0
+    wait(world, 3)
+    assert findings(world) == {}
+    assert len(world.runs()) == 1
+    world.api.delete(f"/apis/kafkamedic.dev/v1alpha1/namespaces/ns/remediations/{run.name}")
+    again = world.until_phase("AwaitingApproval", seconds=300)
+    assert again.spec.playbook.name == "rebalance"
+
+
+def test_a_proposal_about_other_brokers_does_not_fill_the_emptied_one() -> None:
+    world = uneven({**NO_RACKS, 4: None}, held=[[0, 1, 2]] * 30 + [[0, 1, 3]] * 10)
+    world.ask("evacuate-broker", brokers="3", onto="2")
+    run = world.until_phase("AwaitingApproval")
+    world.approve(run)
+    world.until_phase("Succeeded", reconciles=200)
+    wait(world, 1.2)
+    proposed = world.runs()[-1] if world.runs()[-1].name != run.name else world.runs()[0]
+    assert proposed.spec.playbook.name == "rebalance"
+    assert proposed.status.plan is not None
+    gets = {
+        b for c in proposed.status.plan.part(ReplicaMoves).changes for b in set(c.replicas) - set(c.replicas_before)
+    }
+    assert gets == {4}
+
+
+def test_a_person_may_have_an_emptied_broker_filled() -> None:
+    world = uneven(held=[[n % 4, (n + 1) % 4, (n + 2) % 4] for n in range(40)])
+    world.ask("evacuate-broker", brokers="3")
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until_phase("Succeeded", reconciles=200)
+    world.ask("rebalance")
+    world.until(lambda: any(r.status.phase == "AwaitingApproval" for r in world.runs()))
+    (run,) = (r for r in world.runs() if r.status.phase == "AwaitingApproval")
+    assert run.status.plan is not None
+    assert run.status.plan.moves == 30
+
+
+def test_small_clusters_and_a_percentage_of_zero_are_left_alone() -> None:
+    small = uneven(held=[[0, 1, 2]] * 12)
+    off = uneven(expectations={"unevenPercent": 0})
+    for world in (small, off):
+        wait(world, 3)
+        assert findings(world) == {}
+        assert world.runs() == []
+
+
+def test_a_broker_of_a_pool_that_is_scaled_down_is_not_filled() -> None:
+    """Strimzi keeps the pool as it is until the broker is empty, and meanwhile nobody fills the broker again."""
+    world = uneven(bootstrapServers=None, brokers=None, strimzi={"cluster": "kafka"})
+    world.kafka.topic("small", [0, 1, 3])
+    world.kafka.dynamic["TOPIC", "small", MIN_ISR] = "2"
+    strimzi(world, {"replicas": 3}, {"nodeIds": [0, 1, 2, 3], "roles": ["broker"]})
+    wait(world, 3)
+    assert world.cluster()["status"]["strimzi"]["pools"][0]["leaving"] == [3]
+    assert findings(world) == {}
+    world.api.touch(POOL)["spec"]["replicas"] = 4
+    wait(world, 0.2)
+    assert "LoadUneven/replicas" in findings(world)
+
+
+def test_a_plan_that_finds_nothing_to_move_waits_and_is_not_proposed_again() -> None:
+    world = uneven()
+    world.kafka.free = 0
+    wait(world, 2)
+    world.kafka.deaf.add(1)
+    wait(world, 0.3)
+    world.kafka.deaf.clear()
+    wait(world, 2)
+    (run,) = world.runs()
+    assert run.status.phase == "Planning", run.status.message
+    world.kafka.free = 1 << 40
+    world.until_phase("AwaitingApproval")
+    assert len(world.runs()) == 1
+
+
+def test_runs_that_each_go_on_where_the_last_one_ended_are_no_cures_without_effect() -> None:
+    """With two brokers to fill the same partitions move once more, and the breaker stays closed."""
+    limits = {
+        "breaker": {"failures": 1},
+        "playbooks": [*NO_ELECTIONS["playbooks"], {"name": "rebalance", "parameters": {"maxMoves": 6}}],
+    }
+    world = uneven({**NO_RACKS, 4: None}, held=[[0, 1, 2], [1, 2, 0], [2, 0, 1]] * 13, remediation=limits)
+    for number in (1, 2, 3):
+        run = world.until_phase("AwaitingApproval", seconds=300)
+        world.approve(run)
+        world.until(lambda name=run.name: {r.name: r.status.phase for r in world.runs()}[name] == "Succeeded", 200)  # type: ignore[misc]
+        assert held(world)[3] + held(world)[4] == 6 * number
+    assert world.condition("RemediationAllowed")["status"] == "True", world.condition("RemediationAllowed")
