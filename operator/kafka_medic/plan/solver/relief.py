@@ -1,7 +1,7 @@
 """Which replicas leave brokers whose volumes fill: enough bytes, and as few above that as was found.
 
-A few sizes are tried in every combination. More are taken the largest first, as in subset sum by greed, and then swapped
-for others while that leaves less above the need. No replica leaves that could stay.
+A few sizes are tried in every combination. More are taken the largest first, as in subset sum by greed, and then
+swapped for others while that leaves less above the need. No replica leaves that could stay.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def to_relieve(relocation: Relocation, question: Relieve) -> Bools:
 
 
 def _finds_a_place(relocation: Relocation, rows: Ints, broker: int) -> Bools:
-    """bool[n]: whether another broker has room for the partition's replica on `broker` (an index), in a rack that leaves
-    the partition as well spread as it is."""
+    """bool[n]: whether another broker has room for the partition's replica on `broker` (an index), in a rack that
+    leaves the partition as well spread as it is."""
     columns, brokers = relocation.columns, relocation.brokers
     sites = sites_of(brokers, count_per_broker(columns.held, len(brokers)))
     held, size = columns.held[rows], columns.size[rows]

@@ -1,8 +1,8 @@
 """The planner's other questions: replicas are released from where they stand, and the kernel places them anew.
 
 Replacing a broker, moving off one, relieving one of bytes and spreading over racks decide which replicas have to leave,
-as few as can be, and leave the rest to the same solver, leaders and waves as a raise. Lowering imbalance exchanges replicas along the paths
-of `rebalance`, under a budget. A replica that moves is removed where it was.
+as few as can be, and leave the rest to the same solver, leaders and waves as a raise. Lowering imbalance exchanges
+replicas along the paths of `rebalance`, under a budget. A replica that moves is removed where it was.
 """
 
 from __future__ import annotations

@@ -22,10 +22,11 @@ from kafka_medic.playbook.owners.owned_plan import unplanned_owner
 from kafka_medic.playbook.reassign import reassign_step, remove_step
 from kafka_medic.playbook.reassign.even_plan import even_plan
 from kafka_medic.playbook.reassign.leave_plan import leave_plan
-from kafka_medic.playbook.reassign.parameters import ADDED, EVENED, MOVED, REPLACED, SPREAD, asked_of
+from kafka_medic.playbook.reassign.parameters import ADDED, EVENED, MOVED, RELIEVED, REPLACED, SPREAD, asked_of
 from kafka_medic.playbook.reassign.positions import Position, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
 from kafka_medic.playbook.reassign.rate import RATES
+from kafka_medic.playbook.reassign.relieve_plan import relieve_plan
 from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport, StepState
@@ -54,6 +55,7 @@ class ReassignPartitions(Action):
             "onto",
             "batchSize",
             "maxMoves",
+            "freeSharePercent",
         }
     )
     demands = (
@@ -80,7 +82,7 @@ class ReassignPartitions(Action):
     def problems(self, playbook: Playbook, index: int) -> Iterable[Problem]:
         """What is copied to lie better, or for a broker to be empty, is removed where it was by the step after."""
         later = any(step.action is ActionName.REMOVE_REPLICAS for step in playbook.spec.steps)
-        fitting = (MOVED, SPREAD, EVENED) if later else (ADDED, REPLACED)
+        fitting = (MOVED, SPREAD, EVENED, RELIEVED) if later else (ADDED, REPLACED)
         if asked_of(playbook.spec.steps[index]) not in fitting:
             path = f"spec.steps[{index}].with.replicas"
             yield Problem(path, "is not supported by this step", f"write {' or '.join(fitting)}")
@@ -91,6 +93,8 @@ class ReassignPartitions(Action):
         asked = asked_of(step)
         if asked in (SPREAD, EVENED):
             return even_plan(request, step)
+        if asked == RELIEVED:
+            return relieve_plan(request, step)
         return raise_plan(request, step) if asked == ADDED else leave_plan(request, step, gone=asked == REPLACED)
 
     def idle(self, plan: Plan) -> bool:
