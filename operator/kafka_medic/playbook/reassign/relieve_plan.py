@@ -204,7 +204,8 @@ def _results(request: PlanRequest, plan: Plan, filled: _Filled, settings: Reassi
     now, after = (f"{format_bytes(n)} {{}} ({_percent(n, volume)})" for n in (volume.free, volume.free + leaves))
     yield (
         f"volume {volume.where} of broker {broker}: {now.format('free now')}, {after.format('afterwards')} without "
-        f"what is written meanwhile; moves {format_bytes(leaves)} off the broker (lower bound {format_bytes(filled.need)})"
+        f"what is written meanwhile; moves {format_bytes(leaves)} off the broker (lower bound "
+        f"{format_bytes(filled.need)})"
     )
     finding = next((f for f in request.cluster.status.findings if f.id == f"{_FINDING}{broker}"), None)
     lasts = None if finding is None else full_in(finding.message)
