@@ -211,6 +211,7 @@ def test_several_volumes_are_refused_with_what_a_person_does() -> None:
     assert "broker 0 has 2 volumes (/data/0, /data/1)" in message_of(run)
     assert "kafka-reassign-partitions.sh" in message_of(run)
     assert "log_dirs" in message_of(run)
+    assert run.status.phase == "Failed"
 
 
 def test_a_volume_that_cannot_be_read_is_refused() -> None:
