@@ -146,6 +146,17 @@ def test_a_copy_that_takes_longer_than_the_volume_lasts_is_said_plainly() -> Non
     assert "the volume is full in about" in fast.summary
 
 
+def test_the_mode_auto_asks_a_person() -> None:
+    auto = {"auto": {"maxBytes": 10**15}, "playbooks": [*QUIET["playbooks"], {"name": "relieve-disk", "mode": "Auto"}]}
+    world = filling(remediation=auto)
+    proposed(world)
+    grow(world, 3)
+    run = world.run()
+    assert run.status.phase == "AwaitingApproval"
+    assert "it removes replicas" in str(run.status.message) + str(run.status.waiting_for)
+    assert not world.kafka.writes
+
+
 def test_a_person_asks_for_it_and_names_broker_and_share() -> None:
     world = filling()
     run = asked(world, brokers="0", freeSharePercent="30")
@@ -172,7 +183,7 @@ def test_nothing_is_proposed_while_a_fifth_is_free_and_the_finding_says_so() -> 
     world = filling(volume=(1030 * GB,))
     grow(world, 5)
     assert finding(world).get("playbook") is None
-    assert any("relieve-disk is proposed below 20 %" in e for e in finding(world)["evidence"])  # type: ignore[attr-defined]
+    assert any("relieve-disk is proposed when less than 20 %" in e for e in finding(world)["evidence"])  # type: ignore[attr-defined]
     assert world.runs() == []
 
 
@@ -274,6 +285,20 @@ def test_brokers_that_fill_up_themselves_get_nothing() -> None:
     plan = asked(world, brokers="0").status.plan
     assert plan is not None
     assert not any(3 in c.replicas for c in plan.part(ReplicaMoves).changes)
+
+
+def test_two_brokers_are_relieved_by_one_run() -> None:
+    world = filling()
+    world.kafka.volumes[2] = (1000 * GB,)
+    run = asked(world, brokers="0, 2", freeSharePercent="26")
+    plan = run.status.plan
+    assert plan is not None, run.status.message
+    assert "volume /data/0 of broker 0: 245.0 GB free now" in plan.summary
+    assert "volume /data/0 of broker 2: 245.0 GB free now" in plan.summary
+    world.approve(run)
+    world.until_phase("Succeeded")
+    assert min(free(world, 0), free(world, 2)) >= 260 * GB
+    whole(world)
 
 
 def test_without_a_finding_the_broker_has_to_be_named() -> None:

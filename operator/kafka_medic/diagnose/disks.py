@@ -223,10 +223,14 @@ def _cure(broker: Broker) -> tuple[str | None, tuple[str, ...]]:
     """The playbook that treats it; or none, and why."""
     volume = only_volume(broker)
     if volume is None:
-        several = "relieve-disk is not proposed: which replica is on which of several log directories is not known"
+        several = (
+            "relieve-disk is not proposed: which replica is on which of several volumes is not known. Move replicas "
+            "with kafka-reassign-partitions.sh and log_dirs"
+        )
         return None, (several,)
     if volume.free >= RELIEVED_BELOW * volume.total:
-        return None, (f"relieve-disk is proposed below {RELIEVED_BELOW:.0%}".replace("%", " %"),)
+        share = f"{100 * RELIEVED_BELOW:.0f} %"
+        return None, (f"relieve-disk is proposed when less than {share} of the volume is free",)
     return "relieve-disk", ()
 
 

@@ -219,7 +219,7 @@ def test_two_directories_on_one_volume_are_one_disk():
 def test_the_cure_is_named_below_a_fifth_of_the_volume(free, cure):
     finding = looks(*steady(free + 40 * GB, 10 * GB, QUARTERS + 1))["DiskFilling/broker-1"]
     assert finding.playbook == cure
-    assert ("relieve-disk is proposed below 20 %" in finding.evidence) == (cure is None)
+    assert ("relieve-disk is proposed when less than 20 % of the volume is free" in finding.evidence) == (cure is None)
 
 
 def test_no_cure_is_named_where_nobody_knows_which_volume_holds_a_replica():
@@ -230,7 +230,7 @@ def test_no_cure_is_named_where_nobody_knows_which_volume_holds_a_replica():
     for other in (500 * GB, *untold):
         several = looks(*({"/data/0": n, "/data/1": other} for n in fills))["DiskFilling/broker-1"]
         assert several.playbook is None
-        assert "which replica is on which of several log directories is not known" in several.evidence[-1]
+        assert "which replica is on which of several volumes is not known" in several.evidence[-1]
 
 
 def test_the_time_that_the_message_names_can_be_read_back():

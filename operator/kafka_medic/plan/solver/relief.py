@@ -6,13 +6,15 @@ swapped for others while that leaves less above the need. No replica leaves that
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.relocation import Relieve, Relocation
 from kafka_medic.plan.solver.disk_capacity import ENDLESS, capacity_of
-from kafka_medic.plan.solver.sites import count_per_broker, racks_of, sites_of
+from kafka_medic.plan.solver.sites import racks_of, sites_of
 
 __all__ = ["EXACT", "fewest_bytes", "to_relieve"]
 
@@ -20,6 +22,8 @@ EXACT = 16
 """So many sizes are tried in every combination."""
 STARTS = 4
 """Of more, the largest first; then the same without the largest, and so on."""
+TRIES = 32
+"""Choices, each without one more that finds no room."""
 SWAPS = 64
 """Rounds, each of one swap; most often one or two are enough."""
 
@@ -27,42 +31,77 @@ SWAPS = 64
 def to_relieve(relocation: Relocation, question: Relieve) -> Bools:
     """bool[N, H]: the replicas that leave, at most one of each partition. Raises ProblemError where too few bytes can
     leave a broker."""
-    columns = relocation.columns
+    columns, capacity = relocation.columns, capacity_of(relocation.brokers)
     released = np.zeros(columns.held.shape, dtype=bool)
     place = {broker.id: at for at, broker in enumerate(relocation.brokers)}
+    room = np.where(capacity < 0, ENDLESS, capacity)
     for broker, need in sorted(question.bytes_to_free):
         here = (columns.held == place[broker]) & (relocation.may_leave() & ~released.any(axis=1))[:, None]
         rows, slots = np.nonzero(here)
-        finds: Bools = _finds_a_place(relocation, rows, place[broker])
-        rows, slots = rows[finds], slots[finds]
-        size = columns.size[rows]
-        if (able := int(size.sum())) < need:
+        fits = np.zeros(len(rows), dtype=bool)
+        for taker, may in _takers(relocation, rows, place[broker]):
+            fits |= may & (columns.size[rows] <= room[taker])
+        rows, slots = rows[fits], slots[fits]
+        if (able := int(columns.size[rows].sum())) < need:
             reason = (
                 f"{need:,} bytes have to leave broker {broker}, and replicas of only {able:,} can: the others are of "
                 "unknown size, out of sync or excluded, or no other broker may take them. Add brokers, make room on "
                 "disk, or free fewer bytes"
             )
             raise ProblemError(None, reason, "brokers")
-        chosen = fewest_bytes(size, columns.leader[rows] == place[broker], need)
+        chosen, room = _chosen(relocation, rows, place[broker], need, room)
         released[rows[chosen], slots[chosen]] = True
     return released
 
 
-def _finds_a_place(relocation: Relocation, rows: Ints, broker: int) -> Bools:
-    """bool[n]: whether another broker has room for the partition's replica on `broker` (an index), in a rack that
-    leaves the partition as well spread as it is."""
+def _takers(relocation: Relocation, rows: Ints, broker: int) -> Iterator[tuple[int, Bools]]:
+    """(broker as an index, bool[n]: whether it may take the partition's replica on `broker`, which leaves the partition
+    as well spread over racks as it is). Room is another matter."""
     columns, brokers = relocation.columns, relocation.brokers
-    sites = sites_of(brokers, count_per_broker(columns.held, len(brokers)))
-    held, size = columns.held[rows], columns.size[rows]
+    sites = sites_of(brokers, np.zeros(len(brokers), dtype=np.int64))
+    held = columns.held[rows]
     racks, own = racks_of(held, sites), int(sites.stands[broker])
-    room = np.where(capacity_of(brokers) < 0, ENDLESS, capacity_of(brokers))
     beside = (racks == own).sum(axis=1)
-    found = np.zeros(len(rows), dtype=bool)
     for taker in np.flatnonzero(sites.rack >= 0).tolist():
         rack = int(sites.rack[taker])
-        spread = (racks == rack).sum(axis=1) < beside if rack != own else True
-        found |= spread & (size <= room[taker]) & ~(held == taker).any(axis=1)
-    return found
+        spread = (racks == rack).sum(axis=1) < beside if rack != own else np.ones(len(rows), dtype=bool)
+        yield taker, spread & ~(held == taker).any(axis=1)
+
+
+def _chosen(relocation: Relocation, rows: Ints, broker: int, need: int, room: Ints) -> tuple[Bools, Ints]:
+    """(bool[n]: which replicas of these partitions leave, int64[B] room that is left). Those that find no room beside
+    the others stay, where enough is left without them; else the solver has to find a way."""
+    columns, able = relocation.columns, np.ones(len(rows), dtype=bool)
+    size, leads = columns.size[rows], columns.leader[rows] == broker
+    best = None
+    for _ in range(TRIES):
+        if int(size[able].sum()) < need:
+            break
+        chosen = np.zeros(len(rows), dtype=bool)
+        chosen[able] = fewest_bytes(size[able], leads[able], need)
+        best = chosen if best is None else best
+        left = room.copy()
+        misfit = _first_misfit(relocation, rows[chosen], broker, left)
+        if misfit is None:
+            return chosen, left
+        able[np.flatnonzero(chosen)[misfit]] = False
+    assert best is not None  # all of them suffice
+    return best, room
+
+
+def _first_misfit(relocation: Relocation, rows: Ints, broker: int, room: Ints) -> int | None:
+    """The first of these that finds no room, if the largest first go to who has most of it (int64[B], changed in
+    place); None: all do."""
+    may = np.zeros((len(rows), len(room)), dtype=bool)
+    for taker, able in _takers(relocation, rows, broker):
+        may[:, taker] = able
+    size = relocation.columns.size[rows]
+    for at in np.argsort(-size, kind="stable").tolist():
+        taker = int(np.argmax(np.where(may[at], room, -1)))
+        if not may[at, taker] or room[taker] < size[at]:
+            return int(at)
+        room[taker] -= size[at]
+    return None
 
 
 def fewest_bytes(size: Ints, leads: Bools, need: int) -> Bools:

@@ -97,6 +97,18 @@ def test_a_receiver_takes_no_more_than_its_room_and_the_broker_itself_nothing():
     assert gone(planned([[0, 1], [1, 0]], [10, 10], {0: 5, 1: 5}, 4), 1) != []
 
 
+def test_other_replicas_leave_where_the_best_ones_find_no_room_together():
+    listed = (Broker(0), Broker(1, disk_free=60), Broker(2, disk_free=40))
+    plan = planned([[0]] * 4, [50, 45, 60, 35], 95, listed)
+    assert {m.partition: m.replicas for m in plan.moves()} == {2: (1,), 3: (2,)}
+
+
+def test_what_one_broker_sends_leaves_less_room_for_the_other():
+    listed = (Broker(0), Broker(1), Broker(2, disk_free=30), Broker(3, disk_free=20))
+    plan = planned([[0], [1], [1]], [30, 30, 20], {0: 30, 1: 20}, listed)
+    assert {m.partition: m.replicas for m in plan.moves()} == {0: (2,), 2: (3,)}
+
+
 def test_brokers_are_relieved_together_each_by_what_it_needs():
     plan = planned([[0, 1], [1, 0], [0, 2], [1, 2]], [10, 20, 30, 40], {0: 25, 1: 15}, 5)
     assert (gone(plan, 0), gone(plan, 1)) == ([2], [1])
