@@ -68,7 +68,9 @@ def relieve_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     def place(left: Collection[str]) -> Placement | Refusal:
         allowed = Allowed(only_give=frozenset(room.closed), exclude_topics=(*stay, *left))
         found = placement_of(snapshot, expectations, question, allowed, settings, room.bytes)
-        return found if isinstance(found, Placement) else room.refusal("; ".join((found.message, *behind)))
+        if isinstance(found, Placement) or found.permanent:
+            return found
+        return room.refusal("; ".join((found.message, *behind)))
 
     found = placed_beside_owners(request, place)
     if isinstance(found, Refusal):
