@@ -90,7 +90,10 @@ class SimBrokers:
     writes: list[str] = field(default_factory=list)
     cluster_id: str = "sim"
     free: int | None = 1 << 50
-    """Bytes on the disks of each broker; None: it does not tell."""
+    """Bytes that are free on the disks of each broker, whatever they hold; None: it does not tell."""
+    volumes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Bytes of each volume of a broker, the first of which holds all of its replicas. It has `free` where there are
+    none."""
     voted: int | None = None
     controllers: set[int] = field(default_factory=set)
     apart: tuple[int, ...] = ()
@@ -398,6 +401,11 @@ class SimBrokers:
         self.up.add(broker)
         self.started_with[broker] = dict(self.files[broker])
         self._comes_back(broker)
+
+    def has_copied(self, broker: int, part: SimPartition) -> bool:
+        """Whether its log has the partition's bytes. A replica that is being added gets them when it is copied, and
+        they go when the replica is deleted."""
+        return broker in part.isr or broker not in part.adding
 
     def on_failed_disk(self, broker: int, part: SimPartition) -> bool:
         return bool(self.failed_disk) and any(

@@ -152,14 +152,18 @@ class SimKafka(SimBrokers):
         return {b: self._directories(b) if b in self.up else away for b in brokers}
 
     def _directories(self, broker: int) -> LogDirs:
-        """One, and another that failed if it did."""
+        """One, or one on each volume, and another that failed if it did."""
         lost = self.failed_disk.get(broker)
         known = self.image(broker).rows if broker in self.stale or broker in self.lagging else self.partitions
         logs = {tp: part for tp in known if tp not in (lost or ()) and (part := self.log_of(broker, tp)) is not None}
-        held = {tp: part.size for tp, part in logs.items()}
+        held = {tp: part.size if self.has_copied(broker, part) else 0 for tp, part in logs.items()}
         total = None if self.free is None else self.free + sum(held.values())
-        found = LogDir.of("/data/0", held, total, self.free)
-        return LogDirs((found,) if lost is None else (found, LogDir("/data/1", None, error=STORAGE_ERROR)))
+        found = [LogDir.of("/data/0", held, total, self.free)]
+        if sizes := self.volumes.get(broker):
+            found = [LogDir.of("/data/0", held, sizes[0], max(sizes[0] - sum(held.values()), 0))]
+            found += [LogDir.of(f"/data/{n}", {}, size, size) for n, size in enumerate(sizes[1:], start=1)]
+        failed = [] if lost is None else [LogDir(f"/data/{len(found)}", None, error=STORAGE_ERROR)]
+        return LogDirs((*found, *failed))
 
     def log_bounds(self, led: pa.Table) -> Mapping[int, pa.Table | ReadFailed]:
         """Each serves what it believes it leads, and answers NOT_LEADER_OR_FOLLOWER for the rest, or with an error for

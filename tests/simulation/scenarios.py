@@ -304,6 +304,19 @@ def _leaving_broker(**how: Any) -> Stage:
     return stage
 
 
+def _filling(**how: Any) -> Stage:
+    """The volume of a broker fills up, and somebody asks for two of its replicas to be moved off it, one at a time."""
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"})
+    kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1], size=20_000)
+    kafka.topic("__consumer_offsets", [0, 3, 1], size=45_000)
+    kafka.volumes = dict.fromkeys(range(3), (1_000_000,)) | {3: (100_000,)}
+    for topic in ("orders", "__consumer_offsets"):
+        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
+    stage = _stage(kafka, **how)
+    stage.world.ask("relieve-disk", brokers="3", freeSharePercent="50", batchSize="1")
+    return stage
+
+
 def _owned(*, raised: bool = True, **how: Any) -> Stage:
     """Topics that have a KafkaTopic: raised, or given another minimum."""
     kafka = SimKafka()
@@ -427,6 +440,8 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "broken-disk-zookeeper": lambda: _broken_disk(zookeeper=True),
     "leaving-broker": _leaving_broker,
     "leaving-broker-zookeeper": lambda: _leaving_broker(zookeeper=True),
+    "filling": _filling,
+    "filling-zookeeper": lambda: _filling(zookeeper=True),
     "owned": _owned,
     "owned-minimum": lambda: _owned(raised=False),
     "owned-cruise-control": lambda: _owned(cruise_control=True),
@@ -473,6 +488,8 @@ WEIGHTS = {
     "broken-disk-zookeeper": 2,
     "leaving-broker": 4,
     "leaving-broker-zookeeper": 3,
+    "filling": 3,
+    "filling-zookeeper": 2,
     "owned": 4,
     "owned-minimum": 2,
     "owned-cruise-control": 3,

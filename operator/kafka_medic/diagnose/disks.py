@@ -10,7 +10,8 @@ for AHEAD times as long as it was watched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -24,7 +25,7 @@ from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.free_space import QUARTER_SAMPLES, QUARTERS, VolumeHistory
 from kafka_medic.diagnose.scene import Scene
 from kafka_medic.report.units import many
-from kafka_medic.resources.durations import format_bytes, format_duration
+from kafka_medic.resources.durations import format_bytes, format_duration, parse_duration
 from kafka_medic.resources.vocabulary import Severity
 
 AHEAD = 6.0
@@ -32,6 +33,24 @@ CRITICAL_SECONDS = 4 * 3600.0
 CRITICAL_SHARE = 0.05
 ONE_VOLUME = 0.001
 """Of the total: directories whose free bytes differ by no more are on one volume, read moments apart."""
+
+
+RELIEVED_BELOW = 0.2
+"""Of the total that is free: below it `relieve-disk` is proposed. The share that the Playbook frees is no smaller, so
+that it always has something to do, and by default larger, so that it is not proposed again at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A volume with the log directories on it, and its bytes."""
+
+    paths: tuple[str, ...]
+    total: int
+    free: int
+
+    @property
+    def where(self) -> str:
+        return " and ".join(self.paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,25 +163,35 @@ def _filling(scene: Scene, broker: Broker) -> list[Filling]:
     if scene.memory is None:
         return []
     histories = scene.memory.free_space.histories
-    volumes: list[list[tuple[Directory, int, int]]] = []
-    for d in sorted(broker.directories or (), key=lambda d: d.path):
+    found = []
+    for volume in volumes_of(broker.directories or ()):
+        for path in volume.paths:
+            history = histories.get((broker.id, path))
+            if history is not None and (pace := _pace(history, volume.free)) is not None:
+                found.append(Filling(volume.paths, volume.free, volume.total, *pace))
+                break
+    return sorted(found, key=lambda f: f.left)
+
+
+def volumes_of(directories: Iterable[Directory]) -> list[Volume]:
+    """Each volume once, of the directories that report theirs (KIP-827)."""
+    volumes: list[list[tuple[str, int, int]]] = []
+    for d in sorted(directories, key=lambda d: d.path):
         if d.error is not None or d.total is None or d.usable is None:
             continue
         same = (v for v in volumes if v[0][1] == d.total and abs(v[0][2] - d.usable) <= ONE_VOLUME * d.total)
         volume = next(same, None)
         if volume is None:
             volumes.append(volume := [])
-        volume.append((d, d.total, d.usable))
-    found = []
-    for volume in volumes:
-        paths = tuple(d.path for d, _, _ in volume)
-        total, free = volume[0][1], min(usable for _, _, usable in volume)
-        for path in paths:
-            history = histories.get((broker.id, path))
-            if history is not None and (pace := _pace(history, free)) is not None:
-                found.append(Filling(paths, free, total, *pace))
-                break
-    return sorted(found, key=lambda f: f.left)
+        volume.append((d.path, d.total, d.usable))
+    return [Volume(tuple(path for path, _, _ in v), v[0][1], min(usable for _, _, usable in v)) for v in volumes]
+
+
+def only_volume(broker: Broker) -> Volume | None:
+    """The broker's volume; None where it has several, or one of its directories does not report it."""
+    told = [d for d in broker.directories or () if d.error is None and d.total is not None and d.usable is not None]
+    volumes = volumes_of(told)
+    return volumes[0] if len(volumes) == 1 and len(told) == len(broker.directories or ()) else None
 
 
 def _pace(history: VolumeHistory, free: int) -> tuple[float, float] | None:
@@ -183,6 +212,7 @@ def _filling_finding(scene: Scene, broker: Broker, filling: list[Filling]) -> Fi
     name, first = f"broker-{broker.id}", filling[0]
     disks = "a disk" if len(filling) == 1 else f"the first of {len(filling)} disks"
     worst = Severity.CRITICAL if any(f.severity is Severity.CRITICAL for f in filling) else Severity.WARNING
+    cure, why_none = _cure(broker)
     return Finding(
         id=f"DiskFilling/{name}",
         type="DiskFilling",
@@ -194,8 +224,34 @@ def _filling_finding(scene: Scene, broker: Broker, filling: list[Filling]) -> Fi
             scene.read_from("log-dirs", "kafka"),
             "a log directory on a full disk fails: shorten retention, move replicas to other brokers, or enlarge "
             "the volume",
+            *why_none,
         ),
+        playbook=cure,
     )
+
+
+def _cure(broker: Broker) -> tuple[str | None, tuple[str, ...]]:
+    """The playbook that treats it; or none, and why."""
+    volume = only_volume(broker)
+    if volume is None:
+        several = (
+            "relieve-disk is not proposed: which replica is on which of several volumes is not known. Move replicas "
+            "with kafka-reassign-partitions.sh and log_dirs"
+        )
+        return None, (several,)
+    if volume.free >= RELIEVED_BELOW * volume.total:
+        share = f"{100 * RELIEVED_BELOW:.0f} %"
+        return None, (f"relieve-disk is proposed when less than {share} of the volume is free",)
+    return "relieve-disk", ()
+
+
+_FULL_IN = re.compile(r"will be full in about (\S+) at the current rate")
+
+
+def full_in(message: str) -> float | None:
+    """The seconds that the finding's message names; None where it names none."""
+    found = _FULL_IN.search(message)
+    return parse_duration(found[1]) if found else None
 
 
 def _about(seconds: float) -> str:

@@ -42,7 +42,9 @@ The chain (`solver.local`)
 Around the chain
 - `weight` makes "even" mean a fair share for brokers of different capacity: D'Hondt's rule on top of what brokers hold.
 - `solver.relocate` answers the questions that move replicas (`relocation`): it releases the fewest replicas that have
-  to leave, and the chain places them anew. Lowering imbalance exchanges replicas by `solver.rebalance`, under a budget.
+  to leave, and the chain places them anew. `solver.relief` chooses those with enough bytes for a broker whose volume
+  fills: every combination of a few, else subset sum by greed with swaps. Lowering imbalance exchanges replicas by
+  `solver.rebalance`, under a budget.
 - `spark` plans tables too large for one process: it counts kinds in each block, solves the quotas once for the whole,
   divides them among the blocks to the last replica (Gale, 1957, and Ryser, 1957), and each block runs the chain from 3.
 - `verify` checks every plan before it is used. It works on flat lists instead of matrices, shares no code with the

@@ -1,4 +1,4 @@
-"""Questions that move replicas: brokers are replaced or left, racks are spread over, imbalance is lowered."""
+"""Questions that move replicas: brokers are replaced, left or relieved, racks are spread over, imbalance is lowered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import Broker, Problem, ProblemError, dead_replicas, ids_of, rows_of
 from kafka_medic.report.units import many
 
-__all__ = ["Leave", "LowerImbalance", "Question", "Relocation", "SpreadRacks"]
+__all__ = ["Leave", "LowerImbalance", "Question", "Relieve", "Relocation", "SpreadRacks"]
 
 EXAMPLES = 3
 """Partitions that an error names; it always gives their number."""
@@ -45,7 +45,16 @@ class LowerImbalance:
     moves: int
 
 
-Question = Leave | SpreadRacks | LowerImbalance
+@dataclass(frozen=True)
+class Relieve:
+    """At least so many bytes leave each of these brokers, and as few more as was found: (broker, bytes). The brokers
+    take nothing. Each partition stays as well spread over racks as it is. What has no known size, or is not known to be
+    in sync everywhere, stays. No limit on what is copied can be kept beside that."""
+
+    bytes_to_free: tuple[tuple[int, int], ...]
+
+
+Question = Leave | SpreadRacks | LowerImbalance | Relieve
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +81,8 @@ class Relocation:
         brokers, question = self.brokers, self.question
         if isinstance(question, Leave):
             brokers = _without(brokers, question, self.allowed)
+        if isinstance(question, Relieve):
+            brokers = _relieved(brokers, question, self.allowed)
         if isinstance(question, LowerImbalance) and question.moves < 1:
             raise ProblemError(None, f"{question.moves} moves are below 1")
         problem = Problem(self.partitions, self.allowed.closing(brokers), 1, whole=self.whole)
@@ -95,8 +106,12 @@ class Relocation:
         asked = np.ones(len(columns.held), dtype=bool)
         if isinstance(question, Leave):
             asked = self.asked()
+        if isinstance(question, Relieve):
+            asked = self._on_relieved() & ~self._excluded()
         others = [replace(b, alive=b.alive or left) for b, left in zip(self.brokers, self.leaving, strict=True)]
         why = np.zeros(len(asked), dtype=np.int8)
+        if isinstance(question, Relieve):
+            why[columns.size < 0] = LeftOut.UNKNOWN_SIZE
         why[dead_replicas(columns, others)] = LeftOut.DEAD_REPLICA
         if isinstance(question, Leave) and question.gone:
             lost = self._lost() & asked
@@ -125,6 +140,17 @@ class Relocation:
         names = ((columns.topics[int(columns.topic[at])], int(columns.partition[at])) for at in rows)
         there[rows] = [name in question.only for name in names]
         return there
+
+    def may_leave(self) -> Bools:
+        """bool[N]: partitions of which a replica may leave a broker that is relieved, and which it takes bytes off."""
+        in_sync = self.columns.isr_count == self.columns.held_count
+        return np.asarray(self.may_change() & in_sync & (self.columns.size > 0))
+
+    def _on_relieved(self) -> Bools:
+        """bool[N]: partitions with a replica on a broker that is relieved."""
+        assert isinstance(self.question, Relieve)
+        named = [broker for broker, _ in self.question.bytes_to_free]
+        return _on(self.columns, np.isin([broker.id for broker in self.brokers], named))
 
     def _lost(self) -> Bools:
         """bool[N]: partitions that are in sync on brokers that are gone alone, or have no replica elsewhere."""
@@ -183,6 +209,29 @@ def _without(brokers: tuple[Broker, ...], question: Leave, allowed: Allowed) -> 
             raise ProblemError(None, reason, "brokers")
     left = frozenset(question.brokers)
     return tuple(replace(broker, alive=broker.alive and broker.id not in left) for broker in brokers)
+
+
+def _relieved(brokers: tuple[Broker, ...], question: Relieve, allowed: Allowed) -> tuple[Broker, ...]:
+    """The brokers, of which those that are relieved take nothing."""
+    if not question.bytes_to_free:
+        raise ProblemError(None, "no broker is named that bytes are to leave", "brokers")
+    if allowed.limited:
+        raise ProblemError(None, "limits on moves and bytes cannot be kept where a number of bytes has to leave")
+    listed = {broker.id: broker for broker in brokers}
+    named: set[int] = set()
+    for number, need in question.bytes_to_free:
+        if number in named:
+            raise ProblemError(None, f"broker {number} is named twice", "brokers")
+        if number in allowed.exclude_brokers:
+            raise ProblemError(None, f"broker {number} is excluded, but bytes are to leave it", "brokers")
+        if number not in listed:
+            raise ProblemError(None, f"broker {number} is not listed", "brokers")
+        if not listed[number].alive:
+            raise ProblemError(None, f"broker {number} is not alive, so nothing can be removed from it", "brokers")
+        if need < 1:
+            raise ProblemError(None, f"{need} bytes are below 1", "brokers")
+        named.add(number)
+    return tuple(replace(broker, takes=broker.takes and broker.id not in named) for broker in brokers)
 
 
 def _senders(columns: Columns, brokers: Sequence[Broker], leaving: Bools, question: Question) -> Ints:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.problem import ProblemError
-from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relieve, Relocation, SpreadRacks
 from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.relocate import plan_relocation
 from kafka_medic.plan.verify.moves import verify_moves
@@ -116,6 +116,54 @@ def test_every_question_keeps_to_what_is_allowed(problem, data):
         else:
             request = Relocation(problem.partitions, problem.brokers, question, allowed)
             assert verify_moves(request, plan_relocation(request)) == []
+
+
+@settings(max_examples=tried(60), suppress_health_check=CALM)
+@given(cramped(), st.data())
+def test_brokers_are_relieved_of_enough_bytes_and_of_no_replica_too_many(problem, data):
+    held = {b.id: 0 for b in problem.brokers}
+    for row in problem.partitions.to_pylist():
+        for broker in row["replicas"]:
+            held[broker] += row["sizeBytes"] or 0
+    named = data.draw(st.lists(st.sampled_from([b.id for b in problem.brokers]), min_size=1, max_size=2, unique=True))
+    need = {broker: max(held[broker] * data.draw(st.integers(1, 90)) // 100, 1) for broker in named}
+    found = planned(problem, Relieve(tuple(need.items())))
+    if found is None:
+        return
+    request, plan = found
+    assert verify_moves(request, plan) == []
+    size = {(r["topic"], r["partition"]): r["sizeBytes"] for r in problem.partitions.to_pylist()}
+    come = dict.fromkeys(held, 0)
+    left: dict[int, list[int]] = {broker: [] for broker in named}
+    for move in plan.moves():
+        bytes_ = size[move.topic, move.partition]
+        (gone,) = set(move.replicas_before) - set(move.replicas)
+        (taker,) = set(move.replicas) - set(move.replicas_before)
+        left[gone].append(bytes_)
+        come[taker] += bytes_
+    for broker, sizes in left.items():
+        assert sum(sizes) >= need[broker] > sum(sizes) - min(sizes)
+    for broker in problem.brokers:
+        assert broker.disk_free is None or come[broker.id] <= broker.disk_free
+        assert broker.id not in named or not come[broker.id]
+    assert plan.summary.leaders_per_broker.max == plan.summary.leaders_per_broker.bound
+    assert plan.summary.rack_violations == plan.summary.rack_violations_bound
+    if all(b.disk_free is None for b in problem.brokers):
+        assert plan.summary.replicas_per_broker.max == plan.summary.replicas_per_broker.bound
+
+
+@settings(max_examples=tried(40), suppress_health_check=CALM)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.data())
+def test_few_replicas_free_as_few_bytes_as_any_choice_of_them(sizes, data):
+    need = data.draw(st.integers(1, sum(sizes)))
+    rows = [[0, 1]] * len(sizes)
+    isr = pa.array(rows, pa.list_(pa.int32()))
+    table = partitions({"t": rows}, isr=isr, sizeBytes=pa.array(sizes, pa.int64()))
+    plan = plan_relocation(Relocation(table, brokers(3), Relieve(((0, need),))))
+    reached = {0}
+    for size in sizes:
+        reached |= {one + size for one in reached}
+    assert sum(move.size_bytes for move in plan.moves()) == min(one for one in reached if one >= need)
 
 
 def carried_out(problem, plan):

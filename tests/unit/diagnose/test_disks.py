@@ -8,11 +8,13 @@ import pytest
 
 from kafka_medic.cluster.snapshot import STORAGE_ERROR, Directory, Element, TopicPartition
 from kafka_medic.diagnose.diagnosis import diagnose
-from kafka_medic.diagnose.disks import CRITICAL_SECONDS
+from kafka_medic.diagnose.disks import CRITICAL_SECONDS, RELIEVED_BELOW, full_in
 from kafka_medic.diagnose.free_space import QUARTERS, SPACING
 from kafka_medic.diagnose.memory import DetectorMemory, remember
 from kafka_medic.guard.stuck import waiting
+from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.vocabulary import Severity
+from tests.simulation.world import shipped_playbooks
 from tests.unit.cluster import worlds
 
 GB = 10**9
@@ -221,6 +223,41 @@ def test_two_directories_on_one_volume_are_one_disk():
     ]
     apart = [{"/data/0": n, "/data/1": n // 2} for n in range(100 * GB, 55 * GB, -10 * GB)]
     assert len([e for e in looks(*apart)["DiskFilling/broker-1"].evidence if "free" in e]) == 2
+
+
+@pytest.mark.parametrize(("free", "cure"), [(199 * GB, "relieve-disk"), (200 * GB, None)])
+def test_the_cure_is_named_below_a_fifth_of_the_volume(free, cure):
+    finding = looks(*steady(free + 40 * GB, 10 * GB, QUARTERS + 1))["DiskFilling/broker-1"]
+    assert finding.playbook == cure
+    assert ("relieve-disk is proposed when less than 20 % of the volume is free" in finding.evidence) == (cure is None)
+
+
+def test_no_cure_is_named_where_nobody_knows_which_volume_holds_a_replica():
+    fills = range(100 * GB, 55 * GB, -10 * GB)
+    one = [{"/data/0": n, "/data/1": n} for n in fills]
+    assert looks(*one)["DiskFilling/broker-1"].playbook == "relieve-disk"
+    untold = (Directory("/data/1", "UNKNOWN_SERVER_ERROR"), Directory("/data/1", None, None, None), FAILED)
+    for other in (500 * GB, *untold):
+        several = looks(*({"/data/0": n, "/data/1": other} for n in fills))["DiskFilling/broker-1"]
+        assert several.playbook is None
+        assert "which replica is on which of several volumes is not known" in several.evidence[-1]
+
+
+def test_the_time_that_the_message_names_can_be_read_back():
+    finding = looks(*steady(100 * GB, 10 * GB, QUARTERS + 1))["DiskFilling/broker-1"]
+    assert full_in(finding.message) == 22 * 60
+    assert full_in("a disk of broker 1 fills up") is None
+
+
+def _relieve_disk():
+    return next(b for p in shipped_playbooks() if (b := Playbook.parse(p)).name == "relieve-disk")
+
+
+def test_what_the_playbook_frees_is_never_less_than_what_has_it_proposed():
+    share = next(p for p in _relieve_disk().spec.parameters if p.name == "freeSharePercent")
+    assert share.minimum is not None
+    assert share.minimum >= 100 * RELIEVED_BELOW
+    assert int(share.default) > 100 * RELIEVED_BELOW
 
 
 def test_a_directory_that_goes_is_forgotten_and_one_of_another_size_is_another_disk():

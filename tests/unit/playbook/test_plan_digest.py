@@ -27,7 +27,7 @@ KEPT = json.loads((Path(__file__).parent / "kept_plans.json").read_text())
 WHOLE = json.loads((Path(__file__).parent / "plans_of_one_record.json").read_text())
 """Plans that each playbook proposed in a simulated cluster, from the last version whose plan was one record with every
 action's fields. Of each summary only its first characters are kept."""
-SINCE = {"evacuate-broker", "rebalance", "replace-broker", "restore-log-dir", "spread-racks"}
+SINCE = {"evacuate-broker", "rebalance", "relieve-disk", "replace-broker", "restore-log-dir", "spread-racks"}
 """Playbooks of which no earlier version has a plan."""
 SIZED = [k for k in KEPT if any("sizeBytes" in c for c in k["plan"].get("changes", ())) and "artifact" not in k["plan"]]
 

@@ -1,8 +1,8 @@
 """The planner's other questions: replicas are released from where they stand, and the kernel places them anew.
 
-Replacing a broker, moving off one and spreading over racks decide which replicas have to leave, as few as can be, and
-leave the rest to the same solver, leaders and waves as a raise. Lowering imbalance exchanges replicas along the paths
-of `rebalance`, under a budget. A replica that moves is removed where it was: these plans are for people.
+Replacing a broker, moving off one, relieving one of bytes and spreading over racks decide which replicas have to leave,
+as few as can be, and leave the rest to the same solver, leaders and waves as a raise. Lowering imbalance exchanges
+replicas along the paths of `rebalance`, under a budget. A replica that moves is removed where it was.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from kafka_medic.plan.bounds import LEAVE, LOWER_IMBALANCE, SPREAD_RACKS, SPREAD_RACKS_RELAXED
+from kafka_medic.plan.bounds import LEAVE, LOWER_IMBALANCE, RELIEVE, SPREAD_RACKS, SPREAD_RACKS_RELAXED
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import Plan
 from kafka_medic.plan.problem import Broker, check_reachable
-from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relieve, Relocation, SpreadRacks
 from kafka_medic.plan.solver.aggregate import classify
 from kafka_medic.plan.solver.disk_capacity import capacity_of, fit
 from kafka_medic.plan.solver.limits import ENDLESS, Room, beyond, room_within
 from kafka_medic.plan.solver.local import DEFAULT_LIMITS, Placed, finish, place_allowed
 from kafka_medic.plan.solver.quotas import best_spread
 from kafka_medic.plan.solver.rebalance import Holders, change_kept, even_out, exchange, exchange_path, hand_over
+from kafka_medic.plan.solver.relief import to_relieve
 from kafka_medic.plan.solver.sites import Sites, count_per_broker, racks_of, sites_of
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
@@ -40,9 +41,10 @@ def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS)
     match question:
         case LowerImbalance(moves):
             bounds, (after, placed) = LOWER_IMBALANCE, _lower(relocation, moves)
-        case Leave() | SpreadRacks():
+        case Leave() | SpreadRacks() | Relieve():
             released, least = to_release(relocation)
-            bounds, (after, placed, kept, left_out) = LEAVE, _place_anew(relocation, released)
+            bounds = RELIEVE if isinstance(question, Relieve) else LEAVE
+            after, placed, kept, left_out = _place_anew(relocation, released)
             if isinstance(question, SpreadRacks):
                 bounds, bound = SPREAD_RACKS, _relieve(relocation, after, placed)
                 if bound is None:
@@ -61,6 +63,8 @@ def to_release(relocation: Relocation) -> tuple[Bools, Ints]:
     if isinstance(relocation.question, SpreadRacks):
         return _crowded(relocation)
     columns = relocation.columns
+    if isinstance(relocation.question, Relieve):
+        return to_relieve(relocation, relocation.question), np.zeros(len(relocation.brokers), dtype=np.int64)
     changes = relocation.may_change() & relocation.asked()
     released = relocation.leaving[columns.held] & (columns.held >= 0) & changes[:, None]
     return released, np.zeros(len(relocation.brokers), dtype=np.int64)

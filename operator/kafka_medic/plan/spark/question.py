@@ -11,8 +11,8 @@ from kafka_medic.plan.allowed import Allowed, LeftOut
 from kafka_medic.plan.arrow import flat_values, integers, list_lengths
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import PLAN_SCHEMA, Plan
-from kafka_medic.plan.problem import Broker, Problem, check_reachable
-from kafka_medic.plan.relocation import LowerImbalance, Relocation
+from kafka_medic.plan.problem import Broker, Problem, ProblemError, check_reachable
+from kafka_medic.plan.relocation import LowerImbalance, Relieve, Relocation
 from kafka_medic.plan.relocation import Question as Moving
 from kafka_medic.plan.solver.limits import hopeless
 from kafka_medic.plan.solver.local import plan_local
@@ -87,6 +87,8 @@ class Question:
 
     def __post_init__(self) -> None:
         ask = self.ask
+        if isinstance(ask, Relieve):  # each block would choose replicas for all of the bytes
+            raise ProblemError(None, "bytes that leave brokers cannot be planned in blocks", "brokers")
         nothing = PLAN_SCHEMA.empty_table().select(["topic", "partition", "replicas"])
         if not isinstance(ask, Wanted):
             standing = Relocation(nothing, self.brokers, ask, self.allowed).brokers

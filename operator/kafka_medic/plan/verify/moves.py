@@ -12,7 +12,7 @@ from kafka_medic.plan.allowed import LeftOut
 from kafka_medic.plan.arrow import integers, is_valid
 from kafka_medic.plan.lists import Array, Lists, flatten, member
 from kafka_medic.plan.model import Plan, Summary
-from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relieve, Relocation
 from kafka_medic.plan.verify.rules import Check, judge
 from kafka_medic.plan.wave_limits import WaveLimits
 
@@ -32,6 +32,8 @@ class MovesCheck(Check):
         self.question = relocation.question
         left = self.question.brokers if isinstance(self.question, Leave) else ()
         self.leaving = np.array(left, dtype=np.int64)
+        self.need = dict(self.question.bytes_to_free) if isinstance(self.question, Relieve) else {}
+        self.relieved = np.array(sorted(self.need), dtype=np.int64)
 
     @cached_property
     def stuck(self) -> Array:
@@ -47,6 +49,8 @@ class MovesCheck(Check):
         return ~np.logical_or.reduceat(self.after.values == np.repeat(preferred, self.after.length), self.after.start)
 
     def touching(self) -> list[str]:
+        if isinstance(self.question, Relieve):
+            return self._touching_relieved()
         if not isinstance(self.question, Leave):
             return self._untouched(self.stuck, "")
         there = self._asked()
@@ -69,6 +73,42 @@ class MovesCheck(Check):
         topics, numbers = zip(*sorted(self.question.only), strict=True) if self.question.only else ((), ())
         only = pa.table({"topic": pa.array(topics, pa.string()), "partition": pa.array(numbers, pa.int32())})
         return np.asarray(there & np.isin(self._keys(self.raw), self._keys(only)))
+
+    def _touching_relieved(self) -> list[str]:
+        there, unknown = self._standing(self.relieved), self._sizes() < 0
+        problems = self._broken("is not on a broker that is relieved and is touched", ~there[self.place])
+        problems += self._untouched(np.zeros_like(there), "")
+        problems += self._broken("has no known size and is touched", unknown[self.place])
+        problems += self._broken("is not known to be in sync everywhere and is touched", ~self._in_sync()[self.place])
+        asked = there & ~self.excluded
+        self.left_out[LeftOut.DEAD_REPLICA] = int((asked & self.stuck).sum())
+        self.left_out[LeftOut.UNKNOWN_SIZE] = int((asked & ~self.stuck & unknown).sum())
+        return problems
+
+    def _in_sync(self) -> Array:
+        """bool[N]: partitions of which every replica is known to be in the ISR."""
+        if "isr" not in self.raw.column_names or pa.types.is_null(self.raw.column("isr").type):
+            return np.zeros(self.raw.num_rows, dtype=bool)
+        isr = flatten(self.raw.column("isr"))
+        length = np.maximum(isr.length, 0)
+        top = max(int(self.ids.max(initial=0)), int(isr.values.max(initial=0))) + 1
+        in_sync = np.repeat(np.arange(len(length)), length) * top + isr.values
+        held = self.before.row.astype(np.int64) * top + self.before.values
+        out = np.zeros(len(length), dtype=bool)
+        out[self.before.row[~np.isin(held, in_sync)]] = True
+        return ~out
+
+    def _enough_leaves(self, gone: Array) -> list[str]:
+        """Whether each broker loses the bytes that it has to, and none that it need not. gone: bool[V], which of the
+        replicas before leave."""
+        problems, size = [], self.claimed.each(self._sizes()[self.place])
+        for broker, need in sorted(self.need.items()):
+            left = size[gone & (self.claimed.values == broker)].tolist()
+            if sum(left) < need:
+                problems.append(f"replicas of {sum(left)} bytes leave broker {broker}, where {need} have to")
+            elif sum(left) - min(left) >= need:
+                problems.append(f"replicas of {sum(left)} bytes leave broker {broker}, one more than {need} bytes take")
+        return problems
 
     def _lost(self, there: Array) -> Array:
         """bool[N]: those of these partitions that have no replica, or none in sync, on a broker that stays."""
@@ -99,12 +139,16 @@ class MovesCheck(Check):
         if isinstance(self.question, Leave):
             wrong = ~stays & ~np.isin(self.claimed.values, self.leaving)
             return problems + self._broken_items("leaves a broker that it should stay on", self.claimed, wrong)
+        if isinstance(self.question, Relieve):
+            wrong = ~stays & ~np.isin(self.claimed.values, self.relieved)
+            problems += self._broken_items("leaves a broker that it should stay on", self.claimed, wrong)
+            problems += self._enough_leaves(~stays)
         return problems + self._spread_over_racks()
 
     def _spread_over_racks(self) -> list[str]:
         rack = {b: number for number, b in enumerate(sorted(set(self.rack_of.values())))}
         after = self._profiles(self.after, rack)
-        if isinstance(self.question, LowerImbalance):
+        if isinstance(self.question, LowerImbalance | Relieve):
             before = self._profiles(self.claimed, rack)
             return self._broken("is spread over fewer racks than before", _pairs(after) > _pairs(before))
         needed, pairs = self._needed(rack)

@@ -26,15 +26,16 @@ from kafka_medic.playbook.reassign.parameters import (
     ADDED,
     EVENED,
     MOVED,
+    RELIEVED,
     REPLACED,
     RESTORED,
     SPREAD,
     asked_of,
-    leave_parameters,
 )
 from kafka_medic.playbook.reassign.positions import Position, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
 from kafka_medic.playbook.reassign.rate import RATES
+from kafka_medic.playbook.reassign.relieve_plan import relieve_plan
 from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport, StepState
@@ -63,6 +64,7 @@ class ReassignPartitions(Action):
             "onto",
             "batchSize",
             "maxMoves",
+            "freeSharePercent",
         }
     )
     demands = (
@@ -89,7 +91,7 @@ class ReassignPartitions(Action):
     def problems(self, playbook: Playbook, index: int) -> Iterable[Problem]:
         """What is copied to lie better, or for a broker to be empty, is removed where it was by the step after."""
         later = any(step.action is ActionName.REMOVE_REPLICAS for step in playbook.spec.steps)
-        fitting = (MOVED, SPREAD, EVENED) if later else (ADDED, REPLACED, RESTORED)
+        fitting = (MOVED, SPREAD, EVENED, RELIEVED) if later else (ADDED, REPLACED, RESTORED)
         if asked_of(playbook.spec.steps[index]) not in fitting:
             path = f"spec.steps[{index}].with.replicas"
             yield Problem(path, "is not supported by this step", f"write {' or '.join(fitting)}")
@@ -100,6 +102,8 @@ class ReassignPartitions(Action):
         asked = asked_of(step)
         if asked in (SPREAD, EVENED):
             return even_plan(request, step)
+        if asked == RELIEVED:
+            return relieve_plan(request, step)
         return raise_plan(request, step) if asked == ADDED else leave_plan(request, step)
 
     def idle(self, plan: Plan) -> bool:
@@ -145,11 +149,7 @@ class ReassignPartitions(Action):
 
     def afterwards(self, at: StepContext) -> str:
         """Whether a broker that was to be empty is."""
-        step, playbook = at.spec, at.context.playbook
-        if step is None or playbook is None or asked_of(step) != MOVED:
-            return ""
-        told = leave_parameters(playbook, step, at.run.spec.parameters)
-        return remove_step.what_is_left(at.plan, told.brokers, at.snapshot)
+        return remove_step.what_is_left(at.plan, at.snapshot)
 
     def undone(self, at: StepContext) -> str | None:
         own, finally_ = at.plan.part(ReplicaMoves), remove_step.removals(at.plan)

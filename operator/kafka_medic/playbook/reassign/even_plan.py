@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Collection
 
 import pyarrow.compute as pc
 
@@ -11,9 +11,10 @@ from kafka_medic.guard.leaving import leaving_brokers
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.plan.allowed import Allowed
+from kafka_medic.plan.model import Plan as Placement
 from kafka_medic.plan.relocation import LowerImbalance, Question, SpreadRacks
 from kafka_medic.playbook.action import PlanRequest
-from kafka_medic.playbook.owners.owned_plan import divided
+from kafka_medic.playbook.owners.owned_plan import Division, divided
 from kafka_medic.playbook.reassign.leave_plan import placement_of
 from kafka_medic.playbook.reassign.moves_plan import Purpose, moves_plan, named_topics
 from kafka_medic.playbook.reassign.parameters import SPREAD, asked_of, even_parameters, reassign_parameters
@@ -37,31 +38,18 @@ def even_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     question: Question = SpreadRacks() if spread else LowerImbalance(told.moves)
     names = [str(name) for name in pc.unique(snapshot.partitions["topic"]).to_pylist()]
     stay = tuple(name for name in names if expectations.exempt(name))
-    proposed = request.run.spec.cause is not None
-    if proposed and request.others is None:
-        unknown = "which brokers other runs have emptied is not known"
-        return Refusal(unknown, (Reason(Guard.NO_OTHER_REMEDIATION, Verdict.UNKNOWN, unknown),))
-    # A person who asks may want a broker filled again that a run has emptied.
-    leaving = leaving_brokers(request.cluster.status.strimzi, (request.others or ()) if proposed else ())
-    closed = frozenset(leaving) & {b.id for b in snapshot.brokers}
-    allowed = Allowed(only_give=closed, exclude_topics=stay)
-    placement = placement_of(snapshot, expectations, question, allowed, settings)
-    if isinstance(placement, Refusal):
-        return placement
-    owners = divided(request, {move.topic for move in placement.moves()})
-    if isinstance(owners, Refusal):
-        return owners
-    if owners.left:
-        allowed = replace(allowed, exclude_topics=(*stay, *owners.left))
-        placement = placement_of(snapshot, expectations, question, allowed, settings)
-        if isinstance(placement, Refusal):
-            return placement
-    # Also where nothing can move: a broker that is down takes nothing, and its partitions stay as they are.
-    moves = [(m.topic, m.partition, m.replicas_before, m.replicas_before) for m in placement.moves()]
-    refusals = judge_reassign(snapshot, moves, 1, request.now, replaced=()).refusals
-    refusals = tuple(r for r in refusals if r.guard is not Guard.PRECONDITIONS_HOLD)
-    if refusals:
-        return Refusal("; ".join(r.message for r in refusals[:3]), refusals)
+    leaving = leaving_of(request)
+    if isinstance(leaving, Refusal):
+        return leaving
+
+    def place(left: Collection[str]) -> Placement | Refusal:
+        allowed = Allowed(only_give=leaving, exclude_topics=(*stay, *left))
+        return placement_of(snapshot, expectations, question, allowed, settings)
+
+    found = placed_beside_owners(request, place)
+    if isinstance(found, Refusal):
+        return found
+    placement, owners = found
     if not placement.summary.partitions:
         none = "no replica shares a rack that it need not share" if spread else "the brokers hold replicas evenly"
         return Refusal(none, nothing_to_do=True)
@@ -70,5 +58,41 @@ def even_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         what = "spread over racks" if spread else "make brokers more even with"
         return f"{what} {many(plan.partitions or 0, 'partition')} of {named_topics(plan.part(ReplicaMoves))}"
 
-    purpose = Purpose(title, gives_up=True, requested=not (spread or proposed), batch=told.batch)
+    requested = not spread and request.run.spec.cause is None
+    purpose = Purpose(title, gives_up=True, requested=requested, batch=told.batch)
     return moves_plan(request, step, placement, settings, owners, purpose)
+
+
+def leaving_of(request: PlanRequest) -> frozenset[int] | Refusal:
+    """Brokers that are not to be filled again: runs have emptied them, or their node pool is to lose them."""
+    proposed = request.run.spec.cause is not None
+    if proposed and request.others is None:
+        unknown = "which brokers other runs have emptied is not known"
+        return Refusal(unknown, (Reason(Guard.NO_OTHER_REMEDIATION, Verdict.UNKNOWN, unknown),))
+    # A person who asks may want a broker filled again that a run has emptied.
+    leaving = leaving_brokers(request.cluster.status.strimzi, (request.others or ()) if proposed else ())
+    return frozenset(leaving) & {b.id for b in request.snapshot.brokers or ()}
+
+
+def placed_beside_owners(
+    request: PlanRequest, place: Callable[[Collection[str]], Placement | Refusal]
+) -> tuple[Placement, Division] | Refusal:
+    """Which replicas go where without the topics whose owner the plan cannot take, which `place` is given; a refusal
+    where the cluster is not well enough for any of it."""
+    placement = place(())
+    if isinstance(placement, Refusal):
+        return placement
+    owners = divided(request, {move.topic for move in placement.moves()})
+    if isinstance(owners, Refusal):
+        return owners
+    if owners.left:
+        placement = place(owners.left)
+        if isinstance(placement, Refusal):
+            return placement
+    # Also where nothing can move: a broker that is down takes nothing, and its partitions stay as they are.
+    moves = [(m.topic, m.partition, m.replicas_before, m.replicas_before) for m in placement.moves()]
+    refusals = judge_reassign(request.snapshot, moves, 1, request.now, replaced=()).refusals
+    refusals = tuple(r for r in refusals if r.guard is not Guard.PRECONDITIONS_HOLD)
+    if refusals:
+        return Refusal("; ".join(r.message for r in refusals[:3]), refusals)
+    return placement, owners

@@ -3,6 +3,8 @@ log directories that have failed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kafka_medic.cluster.elements import failed_directories, on_failed_directory
 from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot, TopicPartition
 from kafka_medic.diagnose.expectations import Expectations
@@ -54,7 +56,7 @@ def leave_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None:
         return unread(snapshot)
     told = leave_parameters(request.playbook, step, request.run.spec.parameters)
-    leaving = _named(request, told.brokers)
+    leaving = named_brokers(request, told.brokers)
     onto = frozenset[int]() if told.onto == "any" else _ids(told.onto, "onto")
     if isinstance(leaving, Refusal) or isinstance(onto, Refusal):
         return leaving if isinstance(leaving, Refusal) else onto  # type: ignore[return-value]
@@ -137,7 +139,7 @@ def _moves(plan: Plan) -> ReplicaMoves:
     return plan.part(ReplicaMoves)
 
 
-def _named(request: PlanRequest, text: str) -> frozenset[int] | Refusal:
+def named_brokers(request: PlanRequest, text: str) -> frozenset[int] | Refusal:
     """The brokers that the parameter `brokers` stands for."""
     cause = request.run.spec.cause
     if text == "cause":
@@ -215,12 +217,14 @@ def placement_of(
     wanted: Question,
     allowed: Allowed,
     settings: ReassignParameters,
+    room: Mapping[int, int] | None = None,
 ) -> Placement | Refusal:
-    """Which replicas go where, verified. The partitions and the brokers are known."""
+    """Which replicas go where, verified. The partitions and the brokers are known. room: bytes that brokers may take,
+    where that is not all that they have free."""
     assert snapshot.partitions is not None
     columns = snapshot.partitions.select(["topic", "partition", "replicas", "leader", "isr", "sizeBytes"])
     brokers = tuple(
-        PlanBroker(b.id, b.rack if expectations.rack_aware else None, b.live, b.disk_free)
+        PlanBroker(b.id, b.rack if expectations.rack_aware else None, b.live, (room or {}).get(b.id, b.disk_free))
         for b in snapshot.brokers or ()
     )
     try:

@@ -53,7 +53,8 @@ class Purpose:
     """What the copies are for. title: the plan in one line. gives_up: whether replicas go afterwards whose place the
     copies take, in batches of `batch`. replaced: brokers that are gone, whose replicas Kafka removes with the copies.
     emptied: brokers that are to hold nothing afterwards. requested: the operator proposes no plan for the rest.
-    minimums: what is set afterwards. lines: what else the person who approves has to know."""
+    minimums: what is set afterwards. lines: what else the person who approves has to know; results: the same where it
+    depends on what one plan holds."""
 
     title: Callable[[Plan], str]
     gives_up: bool = False
@@ -63,6 +64,7 @@ class Purpose:
     emptied: tuple[int, ...] = ()
     minimums: Callable[[Sequence[Move]], RaisedMinimums] = lambda _: RaisedMinimums((), {})
     lines: Sequence[str] = field(default_factory=tuple)
+    results: Callable[[Plan], Sequence[str]] = lambda _: ()
 
 
 def moves_plan(
@@ -255,7 +257,7 @@ def _summary(plan: Plan, placement: Placement, rest: int, purpose: Purpose, *, e
         f"partitions on fewer racks than possible: {figures.rack_violations} "
         f"(unavoidable: {figures.rack_violations_bound})",
     ]
-    lines += purpose.lines
+    lines += [*purpose.results(plan), *purpose.lines]
     if figures.capacity_unknown:
         lines.append(
             f"free disk space is not known, and not checked, on {many(figures.capacity_unknown, 'receiving broker')}"

@@ -9,10 +9,11 @@ from kafka_medic.playbook.parameters import parameter_value
 from kafka_medic.resources.playbook import Playbook, Step
 
 ADDED, REPLACED, RESTORED, MOVED = "added", "replaced", "restored", "moved"
-SPREAD, EVENED = "spread", "evened"
+SPREAD, EVENED, RELIEVED = "spread", "evened", "relieved"
 """What a step does about replicas: adds what topics lack, or replaces those of brokers that are gone (REPLACED), or of
 log directories that have failed (RESTORED). For the step after to remove where they were, it copies those of brokers
-that are to be empty, those that share a rack though they need not, or as many as make brokers hold the same number."""
+that are to be empty, those that share a rack though they need not, as many as make brokers hold the same number, or
+enough bytes off a volume that fills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,15 @@ class EvenParameters:
     """`moves`: replicas that are copied at most to make brokers even. `batch`: as in `LeaveParameters`."""
 
     moves: int = 100
+    batch: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class RelieveParameters:
+    """`brokers`, `batch`: as in `LeaveParameters`. `share`: percent of each volume that is to be free afterwards."""
+
+    brokers: str = "cause"
+    share: int = 25
     batch: int = 50
 
 
@@ -68,7 +78,7 @@ def reassign_parameters(playbook: Playbook, step: Step, given: Mapping[str, int 
 
 
 def asked_of(step: Step) -> str:
-    """What the step does about replicas."""
+    """One of these words."""
     return str(step.with_.get("replicas", ADDED))
 
 
@@ -90,4 +100,16 @@ def even_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | st
     moves, batch = (parameter_value(playbook, step, given, name) for name in ("maxMoves", "batchSize"))
     return EvenParameters(
         plain.moves if moves is None else max(int(moves), 1), plain.batch if batch is None else max(int(batch), 1)
+    )
+
+
+def relieve_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> RelieveParameters:
+    """What counts for this run, as in `reassign_parameters`."""
+    plain = RelieveParameters()
+    brokers = parameter_value(playbook, step, given, "brokers")
+    share, batch = (parameter_value(playbook, step, given, name) for name in ("freeSharePercent", "batchSize"))
+    return RelieveParameters(
+        plain.brokers if brokers is None else str(brokers).strip(),
+        plain.share if share is None else min(max(int(share), 1), 99),
+        plain.batch if batch is None else max(int(batch), 1),
     )

@@ -97,13 +97,10 @@ def standing(change: PartitionChange, row: PartitionRow | None) -> Standing:
     return Standing.BEFORE if have == before else Standing.DRIFTED
 
 
-def what_is_left(plan: Plan, named: str, snapshot: Snapshot) -> str:
-    """Of the brokers that the run was to empty: those of the parameter `brokers` (`named`), and those that have lost
-    replicas by the plan."""
-    brokers = {int(part) for part in named.split(",") if part.strip().isdecimal()}
-    brokers |= {b for c in plan.part(ReplicaRemovals).each() for b in set(c.replicas_before) - set(c.replicas)}
+def what_is_left(plan: Plan, snapshot: Snapshot) -> str:
+    """Of the brokers that the run was to empty; empty where it was to empty none."""
     told = []
-    for broker in sorted(brokers):
+    for broker in plan.part(ReplicaRemovals).emptied:
         rows = troubled_rows(snapshot, broker)
         if rows is None or any(row.replicas is None for row in rows):
             told.append(f"whether broker {broker} holds a replica is not known")

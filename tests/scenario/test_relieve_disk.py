@@ -1,0 +1,320 @@
+"""A volume fills: replicas move off its broker, as few bytes as can be, and receivers keep their share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow.compute as pc
+import pytest
+
+from kafka_medic.clients.answers import LogDir, LogDirs
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation import Remediation
+from kafka_medic.resources.remediation_plan import ReplicaMoves, ReplicaRemovals
+from tests.simulation.brokers import MIN_ISR
+from tests.simulation.deaths import Interrupted
+from tests.simulation.kafka import SimKafka
+from tests.simulation.world import BROKERS, World
+
+GB = 10**9
+FILLS = 0
+QUIET = {"playbooks": [{"name": "elect-preferred-leaders", "mode": "Observe"}]}
+RACKS: dict[int, str | None] = {0: "a", 1: "b", 2: "c", 3: "a", 4: "b", 5: "c"}
+LOGS = (100, 60, 30, 20, 35)
+HOT = TopicPartition("hot", 0)
+
+
+def filling(
+    *,
+    volume: tuple[int, ...] = (1000 * GB,),
+    others: int = 10_000 * GB,
+    zookeeper: bool = False,
+    racks: dict[int, str | None] = RACKS,
+    **spec: object,
+) -> World:
+    """Broker 0 has 1 TB, of which 755 GB are used. The partition `hot` grows; everything else has its size."""
+    kafka = SimKafka(racks=dict(racks), zookeeper=zookeeper)
+    kafka.volumes = dict.fromkeys(RACKS, (others,)) | {FILLS: volume}
+    kafka.topic("hot", [FILLS, 1, 2], size=510 * GB)
+    for number, size in enumerate(LOGS):
+        kafka.topic(f"log{number}", [1, FILLS, 2] if number else [FILLS, 1, 2], size=size * GB)
+    for tp in kafka.partitions:
+        kafka.dynamic["TOPIC", tp.topic, MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, **{"remediation": QUIET} | spec)
+    world.with_pods()
+    return world
+
+
+def grow(world: World, times: int = 1, seconds: float = 225.0) -> None:
+    """Time passes, and `hot` gets 10 GB in each 225 s."""
+    for _ in range(times):
+        world.kafka.partitions[HOT].size += int(10 * GB * seconds / 225)
+        world.step(seconds)
+
+
+def used(world: World, broker: int) -> int:
+    parts = world.kafka.partitions.values()
+    return sum(p.size for p in parts if broker in p.replicas and world.kafka.has_copied(broker, p))
+
+
+def free(world: World, broker: int = FILLS) -> int:
+    return world.kafka.volumes[broker][0] - used(world, broker)
+
+
+def proposed(world: World) -> Remediation:
+    for _ in range(12):
+        grow(world)
+        if any(r.status.phase == "AwaitingApproval" for r in world.runs()):
+            return world.run()
+    raise AssertionError([(r.status.phase, r.status.message) for r in world.runs()])
+
+
+def asked(world: World, **parameters: str) -> Remediation:
+    """A person's run, as far as it gets in a few reconciles."""
+    world.ask("relieve-disk", **parameters)
+    for _ in range(4):
+        world.step()
+    return world.run()
+
+
+def message_of(run: Remediation) -> str:
+    return run.status.message or ""
+
+
+def finding(world: World) -> dict[str, object]:
+    return next(f for f in world.cluster()["status"]["findings"] if f["type"] == "DiskFilling")
+
+
+def held(world: World, broker: int = FILLS) -> set[str]:
+    return {tp.topic for tp, part in world.kafka.partitions.items() if broker in part.replicas}
+
+
+def whole(world: World) -> None:
+    assert all(len(p.replicas) == len(p.isr) == 3 and p.leader in p.isr for p in world.kafka.partitions.values())
+    assert not any("throttled" in key[2] for key in world.kafka.dynamic)
+
+
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_the_finding_proposes_it_and_the_volume_has_enough_free_afterwards(zookeeper: bool) -> None:
+    world = filling(zookeeper=zookeeper)
+    run = proposed(world)
+    assert run.spec.playbook.name == finding(world)["playbook"] == "relieve-disk"
+    assert run.spec.cause is not None
+    assert run.spec.cause.finding_id == "DiskFilling/broker-0"
+    plan = run.status.plan
+    assert plan is not None
+    need = 250 * GB - free(world)
+    moved = sum(c.size_bytes or 0 for c in plan.part(ReplicaMoves).changes)
+    assert {c.topic for c in plan.part(ReplicaRemovals).each()} <= {f"log{n}" for n in range(len(LOGS))}
+    assert need <= moved <= need + 30 * GB, plan.summary
+    assert "free 25 % of the volume /data/0 of broker 0" in plan.summary
+    assert "full in about" in plan.summary
+    at_plan = free(world)
+    world.approve(run)
+    moving = {TopicPartition(c.topic, c.partition) for c in plan.part(ReplicaRemovals).each()}
+    copied: set[TopicPartition] = set()
+    for _ in range(60):
+        grow(world, seconds=15.0)
+        parts = world.kafka.partitions
+        copied |= {tp for tp in moving if len(parts[tp].isr) == 4}
+        assert copied == moving or all(FILLS in parts[tp].replicas for tp in moving)
+        assert all(len(p.isr) >= 3 for p in parts.values())
+        if world.run().status.phase == "Succeeded":
+            break
+    assert world.run().status.phase == "Succeeded"
+    assert held(world).isdisjoint(tp.topic for tp in moving)
+    whole(world)
+    written = world.kafka.partitions[HOT].size - 510 * GB - (245 * GB - at_plan)
+    assert free(world) >= 250 * GB - written > 200 * GB
+    for broker in RACKS.keys() - {FILLS}:
+        assert free(world, broker) >= world.kafka.volumes[broker][0] // 4
+    for _ in range(20):
+        world.step(600)
+    assert len(world.runs()) == 1
+
+
+def test_a_copy_that_takes_longer_than_the_volume_lasts_is_said_plainly() -> None:
+    override = [{"name": "relieve-disk", "parameters": {"throttleBytesPerSecond": 4_000_000}}]
+    world = filling(remediation={"playbooks": [*QUIET["playbooks"], *override]})
+    plan = proposed(world).status.plan
+    assert plan is not None
+    assert "longer than the volume lasts: raise throttleBytesPerSecond" in plan.summary
+    fast = proposed(filling()).status.plan
+    assert fast is not None
+    assert "longer than the volume lasts" not in fast.summary
+    assert "the volume is full in about" in fast.summary
+
+
+def test_the_mode_auto_asks_a_person() -> None:
+    auto = {"auto": {"maxBytes": 10**15}, "playbooks": [*QUIET["playbooks"], {"name": "relieve-disk", "mode": "Auto"}]}
+    world = filling(remediation=auto)
+    proposed(world)
+    grow(world, 3)
+    run = world.run()
+    assert run.status.phase == "AwaitingApproval"
+    assert "it removes replicas" in str(run.status.message) + str(run.status.waiting_for)
+    assert not world.kafka.writes
+
+
+def test_a_person_asks_for_it_and_names_broker_and_share() -> None:
+    world = filling()
+    run = asked(world, brokers="0", freeSharePercent="30")
+    assert run.status.phase == "AwaitingApproval", run.status.message
+    plan = run.status.plan
+    assert plan is not None
+    assert "245.0 GB free now (24.5 %), 300.0 GB afterwards (30.0 %)" in plan.summary, plan.summary
+    assert "moves 55.0 GB off the broker (lower bound 55.0 GB)" in plan.summary
+    assert {c.topic for c in plan.part(ReplicaRemovals).each()} == {"log3", "log4"}
+    world.approve(run)
+    world.until_phase("Succeeded")
+    assert free(world) == 300 * GB
+    whole(world)
+
+
+def test_a_volume_above_the_share_is_left_alone() -> None:
+    world = filling(volume=(2000 * GB,))
+    run = asked(world, brokers="0")
+    assert run.status.phase == "Superseded"
+    assert "broker 0 has 1.2 TB of 2.0 TB free (62.2 %), and 25 % are wanted" in message_of(run)
+
+
+def test_nothing_is_proposed_while_a_fifth_is_free_and_the_finding_says_so() -> None:
+    world = filling(volume=(1030 * GB,))
+    grow(world, 5)
+    assert finding(world).get("playbook") is None
+    assert any("relieve-disk is proposed when less than 20 %" in e for e in finding(world)["evidence"])  # type: ignore[attr-defined]
+    assert world.runs() == []
+
+
+def test_no_room_is_refused_and_names_the_brokers_and_the_bytes_that_lack() -> None:
+    world = filling(others=1050 * GB)
+    for broker in (3, 4, 5):
+        world.kafka.topic(f"big{broker}", [broker], size=780 * GB)
+        world.kafka.dynamic["TOPIC", f"big{broker}", MIN_ISR] = "1"
+    run = asked(world, brokers="0", freeSharePercent="30")
+    assert run.status.plan is None
+    message = message_of(run)
+    assert "55.0 GB have to leave broker 0, and other brokers have room for 0 B" in message, message
+    assert "55.0 GB are lacking" in message
+    for broker in (1, 2, 3, 4, 5):
+        assert f"broker {broker}: 0 B" in message
+
+
+def test_receivers_keep_their_share() -> None:
+    world = filling(others=1050 * GB)
+    for broker, size in ((3, 700), (4, 780), (5, 780)):
+        world.kafka.topic(f"big{broker}", [broker], size=size * GB)
+        world.kafka.dynamic["TOPIC", f"big{broker}", MIN_ISR] = "1"
+    run = asked(world, brokers="0", freeSharePercent="30")
+    assert run.status.plan is None, "35 GB come to no broker above 30 %"
+    world.kafka.volumes[3] = (1110 * GB,)
+    world.until_phase("AwaitingApproval")
+    world.approve(world.run())
+    world.until_phase("Succeeded")
+    assert free(world, 3) * 100 >= 1110 * GB * 30
+
+
+def test_several_volumes_are_refused_with_what_a_person_does() -> None:
+    world = filling(volume=(1000 * GB, 500 * GB))
+    run = asked(world, brokers="0", freeSharePercent="30")
+    assert run.status.plan is None
+    assert "broker 0 has 2 volumes (/data/0, /data/1)" in message_of(run)
+    assert "kafka-reassign-partitions.sh" in message_of(run)
+    assert "log_dirs" in message_of(run)
+    assert run.status.phase == "Failed"
+
+
+def test_a_volume_that_cannot_be_read_is_refused() -> None:
+    world = filling()
+    world.kafka.volumes.clear()
+    world.kafka.free = None
+    run = asked(world, brokers="0")
+    assert run.status.plan is None
+    assert "the volume of broker 0 is not known" in message_of(run)
+
+
+def test_receivers_whose_free_space_is_not_known_get_nothing() -> None:
+    world = filling()
+    world.kafka.volumes = {FILLS: (1000 * GB,)}
+    world.kafka.free = None
+    run = asked(world, brokers="0", freeSharePercent="30")
+    assert run.status.plan is None
+    assert "broker 3: not known" in message_of(run)
+
+
+def test_exempt_topics_and_what_is_out_of_sync_stay_and_the_plan_names_the_latter() -> None:
+    world = filling(expectations={"topics": [{"pattern": "log4", "exempt": True}]})
+    world.kafka.copies_per_tick = 0
+    world.kafka.partitions[TopicPartition("log2", 0)].isr.remove(2)
+    run = asked(world, brokers="0", freeSharePercent="30")
+    plan = run.status.plan
+    assert plan is not None, run.status.message
+    assert {c.topic for c in plan.part(ReplicaRemovals).each()} == {"log1"}
+    assert "left out, because not every replica is in sync: log2-0" in plan.summary
+
+
+def test_a_partition_of_unknown_size_stays_and_is_named() -> None:
+    world = filling()
+    listed = world.kafka._directories
+    world.kafka._directories = lambda b: LogDirs(tuple(map(_without_log1, listed(b).directories)))  # type: ignore[method-assign]
+    run = asked(world, brokers="0", freeSharePercent="30")
+    plan = run.status.plan
+    assert plan is not None, run.status.message
+    assert "log1" not in {c.topic for c in plan.part(ReplicaRemovals).each()}
+    assert "left out, because the size is not known: log1-0" in plan.summary
+
+
+def _without_log1(directory: LogDir) -> LogDir:
+    rows = directory.replicas
+    assert rows is not None
+    return replace(directory, replicas=rows.filter(pc.not_equal(rows["topic"], "log1")))
+
+
+def test_brokers_that_fill_up_themselves_get_nothing() -> None:
+    world = filling(others=1300 * GB, racks=dict.fromkeys(RACKS))
+    world.kafka.topic("warm", [3], size=1080 * GB)
+    world.kafka.dynamic["TOPIC", "warm", MIN_ISR] = "1"
+    for _ in range(6):
+        grow(world)
+        world.kafka.partitions[TopicPartition("warm", 0)].size += 10 * GB
+    assert {f["id"] for f in world.cluster()["status"]["findings"] if f["type"] == "DiskFilling"} >= {
+        "DiskFilling/broker-0",
+        "DiskFilling/broker-3",
+    }
+    plan = asked(world, brokers="0").status.plan
+    assert plan is not None
+    assert not any(3 in c.replicas for c in plan.part(ReplicaMoves).changes)
+
+
+def test_two_brokers_are_relieved_by_one_run() -> None:
+    world = filling()
+    world.kafka.volumes[2] = (1000 * GB,)
+    run = asked(world, brokers="0, 2", freeSharePercent="26")
+    plan = run.status.plan
+    assert plan is not None, run.status.message
+    assert "volume /data/0 of broker 0: 245.0 GB free now" in plan.summary
+    assert "volume /data/0 of broker 2: 245.0 GB free now" in plan.summary
+    world.approve(run)
+    world.until_phase("Succeeded")
+    assert min(free(world, 0), free(world, 2)) >= 260 * GB
+    whole(world)
+
+
+def test_without_a_finding_the_broker_has_to_be_named() -> None:
+    run = asked(filling())
+    assert run.status.plan is None
+    assert "set the parameter brokers to broker ids" in message_of(run)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("nth", [1, 3, 4])
+def test_killed_at_a_write_to_kafka(nth: int, when: str) -> None:
+    world = filling()
+    world.ask("relieve-disk", brokers="0", freeSharePercent="30", batchSize="1")
+    world.wrap_kafka = lambda kafka: Interrupted(kafka, ("alter_reassignments", "alter_configs"), nth, when)
+    world.operator()
+    assert world.to_the_end() == 1
+    assert world.run().status.phase == "Succeeded"
+    assert free(world) == 300 * GB
+    whole(world)
