@@ -117,7 +117,8 @@ class ReassignPartitions(Action):
         drifted = next((s.reason for s in found if s.position is Position.DRIFTED), None)
         done = next((s.change for s in found if s.position in _AHEAD), None)
         others = f"another client reassigned {done.topic}-{done.partition}" if done else None
-        back = reassign_step.came_back(at.plan.part(ReplicaMoves).replaced, at.snapshot, found)
+        replaced = at.plan.part(ReplicaMoves).replaced
+        back = reassign_step.came_back(replaced, at.snapshot, found, directories=_directories(at))
         return drifted or others or back or unplanned_owner(at.plan, at.snapshot)
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
@@ -129,7 +130,7 @@ class ReassignPartitions(Action):
         yield from disk_has_room(at.snapshot, _incoming(at, intent))
 
     def assess(self, at: StepContext) -> StepReport:
-        return reassign_step.assess(at.step, at.plan, at.journal, at.snapshot, at.now)
+        return reassign_step.assess(at.step, at.plan, at.journal, at.snapshot, at.now, directories=_directories(at))
 
     def needs_its_cause(self, step: Step) -> bool:
         """A factor that was low is worth raising also while its finding pauses. A broker that is back needs nobody in
@@ -247,6 +248,11 @@ def _incoming(at: StepContext, intent: Intent | None) -> dict[int, int]:
         size = row.size_bytes if row is not None and row.size_bytes is not None else change.size_bytes
         coming.update({b: size or 0 for b in change.replicas if b not in change.replicas_before})
     return dict(coming)
+
+
+def _directories(at: StepContext) -> bool:
+    """Whether log directories are replaced, and not brokers."""
+    return at.spec is not None and asked_of(at.spec) == RESTORED
 
 
 def _throttles(plan: Plan) -> Iterator[SettingKey]:
