@@ -17,10 +17,11 @@ from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.model import Plan as Placement
 from kafka_medic.plan.relocation import Relieve
 from kafka_medic.playbook.action import PlanRequest
-from kafka_medic.playbook.reassign.even_plan import leaving_of, placed_beside_owners
+from kafka_medic.playbook.reassign.even_plan import placed_beside_owners
 from kafka_medic.playbook.reassign.leave_plan import SHOWN, named_brokers, placement_of
 from kafka_medic.playbook.reassign.moves_plan import Purpose, moves_plan, named_topics
 from kafka_medic.playbook.reassign.parameters import ReassignParameters, reassign_parameters, relieve_parameters
+from kafka_medic.playbook.reassign.spared import spared_unasked
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.report.units import many
 from kafka_medic.resources.durations import format_bytes, format_duration
@@ -56,7 +57,7 @@ def relieve_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     filled = named if isinstance(named, Refusal) else _filled(snapshot, sorted(named), told.share)
     if isinstance(filled, Refusal):
         return filled
-    leaving = leaving_of(request)
+    leaving = spared_unasked(request)
     if isinstance(leaving, Refusal):
         return leaving
     room = _Room(request, {f.broker for f in filled}, leaving, told.share)
