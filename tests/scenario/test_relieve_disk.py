@@ -318,3 +318,23 @@ def test_killed_at_a_write_to_kafka(nth: int, when: str) -> None:
     assert world.run().status.phase == "Succeeded"
     assert free(world) == 300 * GB
     whole(world)
+
+
+def test_what_left_the_volume_is_not_brought_back() -> None:
+    """The broker then has far fewer replicas than others, which LoadUneven would have evened out, and so on."""
+    world = filling()
+    for number in range(len(LOGS)):
+        world.kafka.delete(f"log{number}")
+    for number in range(80):
+        beside = [1, 2] if number % 4 < 2 else [4, 5]
+        world.kafka.topic(f"small{number}", [FILLS if number % 2 else 3, *beside], size=25 * GB // 10)
+        world.kafka.dynamic["TOPIC", f"small{number}", MIN_ISR] = "2"
+    world.kafka.partitions[HOT].size = 660 * GB
+    world.approve(proposed(world))
+    world.until_phase("Succeeded")
+    held_then, free_then = len(held(world)), free(world)
+    assert free_then >= 230 * GB
+    for _ in range(25):
+        world.step(300)
+    assert [r.spec.playbook.name for r in world.runs()] == ["relieve-disk"]
+    assert (len(held(world)), free(world)) == (held_then, free_then)

@@ -6,7 +6,10 @@ from collections.abc import Callable, Collection
 
 import pyarrow.compute as pc
 
+from kafka_medic.diagnose.disks import KEPT_FREE, room_above
 from kafka_medic.diagnose.expectations import Expectations
+from kafka_medic.diagnose.load import short_of_room
+from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.model import Plan as Placement
@@ -40,18 +43,23 @@ def even_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     leaving = spared_unasked(request)
     if isinstance(leaving, Refusal):
         return leaving
+    # What racks need, or a person asks for, only has to find room at all.
+    careful = not spread and request.run.spec.cause is not None
+    full = short_of_room(snapshot) if careful else frozenset[int]()
+    room = {b.id: free for b in snapshot.brokers if (free := room_above(b, KEPT_FREE)) is not None} if careful else {}
 
     def place(left: Collection[str]) -> Placement | Refusal:
-        allowed = Allowed(only_give=frozenset(leaving), exclude_topics=(*stay, *left))
-        return placement_of(snapshot, expectations, question, allowed, settings)
+        allowed = Allowed(only_give=frozenset(full | leaving.keys()), exclude_topics=(*stay, *left))
+        return placement_of(snapshot, expectations, question, allowed, settings, room)
 
     found = placed_beside_owners(request, place)
     if isinstance(found, Refusal):
         return found
     placement, owners = found
     if not placement.summary.partitions:
-        none = "no replica shares a rack that it need not share" if spread else "the brokers hold replicas evenly"
-        return Refusal(none, nothing_to_do=True)
+        none = "no replica shares a rack that it need not share" if spread else "no move makes the brokers more even"
+        closed = f"; broker {some(sorted(full))} is short of room on disk" if full else ""
+        return Refusal(f"{none}{closed}", nothing_to_do=True)
 
     def title(plan: Plan) -> str:
         what = "spread over racks" if spread else "make brokers more even with"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot
-from kafka_medic.diagnose.disks import Volume, full_in, only_volume, volumes_of
+from kafka_medic.diagnose.disks import Volume, full_in, only_volume, room_above, share_of, volumes_of
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids, troubled_rows
@@ -101,7 +101,7 @@ def _filled(snapshot: Snapshot, named: Sequence[int], share: int) -> list[_Fille
         volume = None if broker is None else only_volume(broker)
         if broker is None or volume is None:
             return _no_volume(number, broker)
-        if (need := _share_of(volume.total, share) - volume.free) > 0:
+        if (need := share_of(volume.total, share) - volume.free) > 0:
             found.append(_Filled(number, volume, need))
         part = f"{format_bytes(volume.free)} of {format_bytes(volume.total)} free ({_percent(volume.free, volume)})"
         enough.append(f"broker {number} has {part}, and {share} % are wanted")
@@ -138,7 +138,7 @@ class _Room:
         for broker in request.snapshot.brokers or ():
             if broker.id in relieved:
                 continue
-            room = _room_of(broker, share)
+            room = room_above(broker, share)
             if room is None:
                 self.closed[broker.id] = "not known"
             elif broker.id in leaving:
@@ -164,18 +164,6 @@ class _Room:
         each = some([f"broker {b}: {words[b]}" for b in sorted(words)])
         message = f"{why} (room: {each}). Shorten retention, enlarge volumes, add brokers, or lower freeSharePercent"
         return Refusal(message, (Reason(Guard.DISK_HAS_ROOM, Verdict.WAIT, message),))
-
-
-def _room_of(broker: Broker, share: int) -> int | None:
-    """Bytes that may come wherever Kafka puts them: of several volumes the least. None where that is not known."""
-    if broker.disk_free is None:
-        return None
-    above = [max(v.free - _share_of(v.total, share), 0) for v in volumes_of(broker.directories or ())]
-    return min([broker.disk_free, *above])
-
-
-def _share_of(total: int, share: int) -> int:
-    return -(-total * share // 100)
 
 
 def _percent(part: int, volume: Volume) -> str:
