@@ -189,3 +189,39 @@ def test_a_broker_that_goes_down_with_its_disk_is_waited_for_by_nobody_else(worl
     world.kafka.copies_per_tick = 2
     world.until_phase("Succeeded")
     assert held(world) == ["__consumer_offsets-0", "orders-1"]
+
+
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [
+        ("9", "broker 9 is not part of the cluster"),
+        ("1,3", "broker 1 has orders-0, orders-1 on a log directory that works: ask for one broker at a time"),
+    ],
+)
+def test_a_request_that_could_only_wait_ends(world: World, named: str, why: str) -> None:
+    world.kafka.disk_fails(BROKEN, {ORDERS[0], ORDERS[1]})
+    world.ask("restore-log-dir", brokers=named)
+    for _ in range(5):
+        world.step()
+    assert world.run().status.phase == "Failed"
+    assert why in str(world.run().status.message)
+
+
+def test_a_partition_that_every_broker_holds_does_not_keep_the_rest_of_its_topic() -> None:
+    kafka = SimKafka(racks=dict.fromkeys(range(4)))
+    kafka.topic("wide", [3, 1, 2, 0], [3, 1, 2])
+    kafka.dynamic["TOPIC", "wide", MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    kafka.disk_fails(BROKEN, set(kafka.partitions))
+    world.ask("restore-log-dir", brokers="3")
+    run = world.until_phase("AwaitingApproval")
+    assert run.status.plan is not None
+    assert "every broker that is up holds a replica already: wide-0" in run.status.plan.summary
+    world.approve(run)
+    world.until_phase("Succeeded")
+    assert held(world) == ["wide-0"]
+    for _ in range(60):
+        world.step(60)
+    assert len(world.runs()) == 1

@@ -79,8 +79,8 @@ def leave_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     others = frozenset(b.id for b in snapshot.brokers) - leaving
     closed = others - onto if onto else others & spared.keys()
     crowded = _crowded(held, {b.id for b in snapshot.brokers if b.live} - closed - leaving, leaving)
-    allowed = Allowed(only_give=closed, exclude_topics=(*owners.left, *crowded))
-    only = frozenset((row.topic, row.partition) for row in held) if asked == RESTORED else None
+    allowed = Allowed(only_give=closed, exclude_topics=tuple(owners.left))
+    only = frozenset(row.tp for row in held) - crowded if crowded or asked == RESTORED else None
     question = Leave(tuple(sorted(leaving)), gone=gone, skip_lost=gone, only=only)
     placement = placement_of(snapshot, expectations, question, allowed, settings)
     if isinstance(placement, Refusal):
@@ -136,6 +136,8 @@ def _named(
 def _held(snapshot: Snapshot, leaving: frozenset[int], *, offline: bool) -> list[PartitionRow] | Refusal:
     """What these brokers hold; of that, with `offline`, what is on their failed log directories."""
     rows: dict[TopicPartition, PartitionRow] = {}
+    if offline and (absent := sorted(leaving - {b.id for b in snapshot.brokers or ()})):
+        return Refusal(f"broker {some(absent)} is not part of the cluster", permanent=True)
     for broker_id in sorted(leaving):
         broker = snapshot.broker(broker_id)
         if offline and not _directories_known(broker):
@@ -148,7 +150,20 @@ def _held(snapshot: Snapshot, leaving: frozenset[int], *, offline: bool) -> list
         where = " on a failed log directory" if offline else ""
         verb = "has no replica" if offline else "holds no replica"
         return Refusal(f"broker {some(sorted(leaving))} {verb}{where}", nothing_to_do=True)
-    return [row for _, row in sorted(rows.items())]
+    held = [row for _, row in sorted(rows.items())]
+    if offline and (served := _served(snapshot, held, leaving)):
+        return served
+    return held
+
+
+def _served(snapshot: Snapshot, held: list[PartitionRow], leaving: frozenset[int]) -> Refusal | None:
+    """Of two brokers that are named one may have a partition on a directory that works. Waiting would not end."""
+    for broker in (b for b in snapshot.brokers or () if b.live and b.id in leaving):
+        there = on_failed_directory(broker)
+        if well := [row.tp for row in held if broker.id in (row.replicas or ()) and row.tp not in there]:
+            message = f"broker {broker.id} has {some(well)} on a log directory that works: ask for one broker at a time"
+            return Refusal(message, permanent=True)
+    return None
 
 
 def _directories_known(broker: Broker | None) -> bool:
@@ -193,10 +208,10 @@ def _unable(snapshot: Snapshot, onto: frozenset[int], leaving: frozenset[int], a
     return None
 
 
-def _crowded(held: list[PartitionRow], takers: set[int], leaving: frozenset[int]) -> frozenset[str]:
-    """Topics of which a partition is on every broker that could take a replica."""
+def _crowded(held: list[PartitionRow], takers: set[int], leaving: frozenset[int]) -> frozenset[TopicPartition]:
+    """Partitions that are on every broker that could take a replica."""
     lacking = (row for row in held if len(takers - set(row.replicas or ())) < len(leaving & set(row.replicas or ())))
-    return frozenset(row.topic for row in lacking)
+    return frozenset(row.tp for row in lacking)
 
 
 def _well_enough(
@@ -267,7 +282,7 @@ def _left_behind(
     held: list[PartitionRow],
     placement: Placement,
     leaving: frozenset[int],
-    crowded: frozenset[str],
+    crowded: frozenset[TopicPartition],
     *,
     some_closed: bool,
     gone: bool,
