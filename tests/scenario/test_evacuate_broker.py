@@ -357,6 +357,29 @@ def test_nothing_that_is_proposed_fills_the_broker_again() -> None:
     assert f"broker 3 gets no replica: Remediation {world.runs()[0].name} emptied it" in run.status.plan.summary
 
 
+def test_a_plan_from_before_that_fills_it_is_planned_again() -> None:
+    kafka = SimKafka(racks=SIX)
+    kafka.topic("orders", [3, 1, 2], *[[0, 1, 2], [0, 5, 2]] * 6, [4, 1, 2], size=5_000_000)
+    kafka.dynamic["TOPIC", "orders", MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    kafka.disk_fails(4, {TopicPartition("orders", 13)})
+    world.until(lambda: any(r.status.plan for r in world.runs()), 200)
+    (cure,) = world.runs()
+    assert receivers(cure) == {3}
+    world.ask("evacuate-broker", brokers="3", onto="0")
+    world.until(lambda: all(r.status.plan for r in world.runs()) and len(world.runs()) == 2)
+    empties = next(r for r in world.runs() if r.name != cure.name)
+    world.approve(empties)
+    world.until(lambda: any(r.status.phase == "Succeeded" for r in world.runs()), 200)
+    for _ in range(5):
+        world.step()
+    again = next(r for r in world.runs() if r.name == cure.name)
+    assert receivers(again) == {0}
+    assert f"broker 3 is to hold nothing: Remediation {empties.name} empt" in str(again.status.message)
+
+
 def test_factors_are_raised_beside_it() -> None:
     world = emptied_3({"expectations": {"minInSyncReplicas": 1}})
     assert receivers(planned(world, "raise-replication-factor")) <= {0, 4}

@@ -10,6 +10,7 @@ from dataclasses import replace
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.guard import owners
 from kafka_medic.guard.disk_room import disk_has_room
+from kafka_medic.guard.leaving import leaving_brokers
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.removal import judge_removal
 from kafka_medic.guard.verdict import Reason
@@ -31,6 +32,7 @@ from kafka_medic.playbook.reassign.parameters import (
     RESTORED,
     SPREAD,
     asked_of,
+    leave_parameters,
 )
 from kafka_medic.playbook.reassign.positions import Position, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
@@ -119,7 +121,7 @@ class ReassignPartitions(Action):
         others = f"another client reassigned {done.topic}-{done.partition}" if done else None
         replaced = at.plan.part(ReplicaMoves).replaced
         back = reassign_step.came_back(replaced, at.snapshot, found, directories=_directories(at))
-        return drifted or others or back or unplanned_owner(at.plan, at.snapshot)
+        return drifted or others or back or _fills(at) or unplanned_owner(at.plan, at.snapshot)
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         own = at.plan.part(ReplicaMoves)
@@ -248,6 +250,19 @@ def _incoming(at: StepContext, intent: Intent | None) -> dict[int, int]:
         size = row.size_bytes if row is not None and row.size_bytes is not None else change.size_bytes
         coming.update({b: size or 0 for b in change.replicas if b not in change.replicas_before})
     return dict(coming)
+
+
+def _fills(at: StepContext) -> str | None:
+    """A broker that the proposed plan gives replicas to, though it is to hold none by now."""
+    playbook, step, run = at.context.playbook, at.spec, at.run
+    if run.spec.cause is None or playbook is None or step is None:
+        return None
+    if leave_parameters(playbook, step, run.spec.parameters).onto != "any":
+        return None  # somebody has named the receivers
+    spared = leaving_brokers(at.context.cluster.status.strimzi, at.context.others or ())
+    added = {b for c in at.plan.part(ReplicaMoves).changes for b in {*c.replicas} - {*c.replicas_before}}
+    filled = sorted(added & spared.keys())
+    return f"broker {filled[0]} is to hold nothing: {spared[filled[0]]}" if filled else None
 
 
 def _directories(at: StepContext) -> bool:
