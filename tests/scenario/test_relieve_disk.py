@@ -338,3 +338,22 @@ def test_what_left_the_volume_is_not_brought_back() -> None:
         world.step(300)
     assert [r.spec.playbook.name for r in world.runs()] == ["relieve-disk"]
     assert (len(held(world)), free(world)) == (held_then, free_then)
+
+
+def test_receivers_keep_their_share_also_where_the_approval_comes_late() -> None:
+    """They have filled up meanwhile. What fits at all may still be the next volume that is full."""
+    world = filling(others=2000 * GB)
+    run = asked(world, brokers="0", freeSharePercent="30")
+    assert run.status.phase == "AwaitingApproval", run.status.message
+    for broker in (3, 4, 5):
+        world.kafka.topic(f"big{broker}", [broker], size=1490 * GB)
+        world.kafka.dynamic["TOPIC", f"big{broker}", MIN_ISR] = "1"
+    world.approve(run)
+    for _ in range(8):
+        world.step()
+    assert not any(w.startswith("reassign") for w in world.kafka.writes)
+    waits = {w.guard: w.message for w in world.run().status.waiting_for}
+    assert "above the 25 % that it keeps free" in waits["DiskHasRoom"], waits
+    for broker in (3, 4, 5):
+        world.kafka.partitions[TopicPartition(f"big{broker}", 0)].size = 1000 * GB
+    world.until_phase("Succeeded")
