@@ -267,7 +267,8 @@ def _of_replicas(scene: Scene, placed: Placed, shares: Shares, unequal: Mask, al
         evidence.append(
             f"topic {topic} shows that {who} balances this cluster: use {who}, or delete the topic if it is a leftover"
         )
-    evidence += [f"broker {b} gets no share: {why}" for b, why in sorted(scene.leaving.items())[:5]]
+    leaving = [b.id for b in scene.brokers if b.id in scene.leaving]
+    evidence += [f"broker {b} gets no share: {scene.leaving[b]}" for b in sorted(leaving)[:5]]
     if full := sorted(short_of_room(scene.snapshot)):
         names = some([f"broker {b}" for b in full])
         evidence.append(f"{names} gets nothing: less than {KEPT_FREE} % of a volume would be free afterwards")

@@ -86,6 +86,12 @@ def test_the_percentage_is_the_owners_and_zero_switches_it_off():
         assert not shares(loaded(THREE_FULL_ONE_EMPTY, NO_RACKS), expectations=expecting(unevenPercent=percent))
 
 
+def test_a_controller_that_a_pool_is_to_lose_is_no_broker_without_a_share():
+    leaving = {9: "KafkaNodePool controllers is scaled down"}
+    (finding,) = shares(loaded(THREE_FULL_ONE_EMPTY, NO_RACKS), leaving=leaving).values()
+    assert not any("broker 9" in line for line in finding.evidence)
+
+
 def volume(total: int, free: int) -> dict[str, object]:
     return {"directories": (Directory("/data/0", None, total, free),), "disk_free": free}
 
