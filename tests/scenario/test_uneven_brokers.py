@@ -205,7 +205,7 @@ def test_a_broker_of_a_pool_that_is_scaled_down_is_not_filled() -> None:
 
 
 def test_a_plan_that_finds_nothing_to_move_waits_and_is_not_proposed_again() -> None:
-    """Every replica that may move is larger than what each broker has free."""
+    """Every replica that may move is larger than what broker 3 may take: it keeps 25 % of its volume free."""
     world = uneven(expectations={"topics": [{"pattern": "small", "exempt": True}]})
     world.kafka.topic("small", *[[0, 1, 2]] * 200, size=1)
     world.kafka.dynamic["TOPIC", "small", MIN_ISR] = "2"
