@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import ReplicaMoves, ReplicaRemovals
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.deaths import Interrupted, Moments
@@ -18,8 +19,9 @@ QUIET = {"playbooks": [{"name": "elect-preferred-leaders", "mode": "Observe"}]}
 BEFORE = [[3, 1, 2], [1, 2, 3], [2, 0, 1]]
 
 
-def asked(*, zookeeper: bool = False, batch: str = "1") -> World:
-    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"}, zookeeper=zookeeper)
+def asked(*, zookeeper: bool = False, batch: str = "1", apart: bool = False) -> World:
+    controllers = {100, 101, 102} if apart else set()
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"}, zookeeper=zookeeper, controllers=controllers)
     kafka.topic("orders", *BEFORE, size=5_000_000)
     kafka.topic("__consumer_offsets", [0, 3, 1])
     for topic in ("orders", "__consumer_offsets"):
@@ -45,7 +47,13 @@ def emptied(world: World) -> None:
     assert all(len(p.replicas) == len(p.isr) == 3 and p.leader in p.isr for p in world.kafka.partitions.values())
     assert throttles(world) == []
     assert all(e.state == "Done" for e in world.run().status.journal)
-    assert world.run().status.message.endswith("; broker 3 holds no replica any more, so its Pod may go")
+    assert world.run().status.message.endswith(f"; broker 3 holds no replica any more, {go(world)}")
+
+
+def go(world: World) -> str:
+    if world.kafka.apart:
+        return "so its Pod may go"
+    return "but is a voter of the KRaft quorum: its Pod has to stay as long as it is"
 
 
 @pytest.mark.parametrize("zookeeper", [False, True])
@@ -72,6 +80,17 @@ def test_every_replica_is_copied_before_the_first_one_goes(zookeeper: bool) -> N
     assert min(least.values()) == 3
     kinds = [w.split(" ")[0] for w in world.kafka.writes]
     assert kinds == ["configs", "reassign", "configs", "reassign", "reassign", "reassign"]
+
+
+def test_the_pod_of_a_broker_that_is_a_controller_as_well_has_to_stay() -> None:
+    """Without it the quorum has a voter less that is up."""
+    both, apart = asked(), asked(apart=True)
+    for world in (both, apart):
+        world.approve(world.until_phase("AwaitingApproval"))
+        world.until_phase("Succeeded")
+        emptied(world)
+    assert "Pod may go" not in str(both.run().status.message)
+    assert "Pod may go" in str(apart.run().status.message)
 
 
 def test_nothing_goes_while_a_copy_is_behind() -> None:
@@ -295,3 +314,92 @@ def test_a_run_that_leaves_a_replica_on_the_broker_says_so_at_its_end() -> None:
     done = world.until_phase("Succeeded")
     assert held(world) == ["everywhere-0"]
     assert done.status.message.endswith("; 1 replica is still on broker 3, which has to stay for everywhere-0")
+
+
+SIX: dict[int, str | None] = {0: "a", 1: "b", 2: "c", 3: "a", 4: "a", 5: "b"}
+
+
+def emptied_3(spec: dict[str, object] | None = None) -> World:
+    """Broker 3 is empty. Broker 0 has so many replicas that a plan would rather fill broker 3."""
+    kafka = SimKafka(racks=SIX)
+    kafka.topic("orders", [3, 1, 2], *[[0, 1, 2], [0, 5, 2]] * 6, [4, 1, 2], size=5_000_000)
+    kafka.topic("single", [1, 2], [5, 2])
+    for topic, least in (("orders", "2"), ("single", "1")):
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = least
+    world = World(kafka)
+    low = {"topics": [{"pattern": "single", "exempt": True}]}
+    world.install(brokers=BROKERS, **({"remediation": QUIET, "expectations": low} | (spec or {})))
+    world.with_pods()
+    world.ask("evacuate-broker", brokers="3", onto="0")
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until_phase("Succeeded")
+    assert held(world) == []
+    return world
+
+
+def planned(world: World, playbook: str) -> Remediation:
+    world.until(lambda: any(r.spec.playbook.name == playbook and r.status.plan for r in world.runs()[1:]), 400)
+    return next(r for r in reversed(world.runs()) if r.spec.playbook.name == playbook)
+
+
+def receivers(run: Remediation) -> set[int]:
+    assert run.status.plan is not None
+    return {b for c in run.status.plan.part(ReplicaMoves).changes for b in set(c.replicas) - set(c.replicas_before)}
+
+
+def test_nothing_that_is_proposed_fills_the_broker_again() -> None:
+    """Its Pod may be deleted at any moment."""
+    world = emptied_3()
+    world.kafka.disk_fails(4, {TopicPartition("orders", 13)})
+    run = planned(world, "restore-log-dir")
+    assert receivers(run) == {0}
+    assert run.status.plan is not None
+    assert f"broker 3 gets no replica: Remediation {world.runs()[0].name} emptied it" in run.status.plan.summary
+
+
+def test_a_plan_from_before_that_fills_it_is_planned_again() -> None:
+    kafka = SimKafka(racks=SIX)
+    kafka.topic("orders", [3, 1, 2], *[[0, 1, 2], [0, 5, 2]] * 6, [4, 1, 2], size=5_000_000)
+    kafka.dynamic["TOPIC", "orders", MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    kafka.disk_fails(4, {TopicPartition("orders", 13)})
+    world.until(lambda: any(r.status.plan for r in world.runs()), 200)
+    (cure,) = world.runs()
+    assert receivers(cure) == {3}
+    world.ask("evacuate-broker", brokers="3", onto="0")
+    world.until(lambda: all(r.status.plan for r in world.runs()) and len(world.runs()) == 2)
+    empties = next(r for r in world.runs() if r.name != cure.name)
+    world.approve(empties)
+    world.until(lambda: any(r.status.phase == "Succeeded" for r in world.runs()), 200)
+    for _ in range(5):
+        world.step()
+    again = next(r for r in world.runs() if r.name == cure.name)
+    assert receivers(again) == {0}
+    assert f"broker 3 is to hold nothing: Remediation {empties.name} empt" in str(again.status.message)
+
+
+def test_factors_are_raised_beside_it() -> None:
+    world = emptied_3({"expectations": {"minInSyncReplicas": 1}})
+    assert receivers(planned(world, "raise-replication-factor")) <= {0, 4}
+
+
+def test_the_next_broker_is_not_moved_onto_the_one_that_is_empty_unless_a_person_names_it() -> None:
+    world = emptied_3()
+    world.ask("evacuate-broker", brokers="4")
+    assert receivers(planned(world, "evacuate-broker")) == {0}
+    world.ask("evacuate-broker", brokers="4", onto="3")
+    world.until(lambda: len(world.runs()) == 3 and all(r.status.plan for r in world.runs()))
+    assert sorted(receivers(r) for r in world.runs()[1:]) == [{0}, {3}]
+
+
+def test_where_only_the_empty_broker_could_take_a_replica_the_run_says_so() -> None:
+    world = emptied_3()
+    for broker in (0, 5):
+        world.kafka.topic(f"x{broker}", [broker, 4])
+    world.kafka.topic("all", [0, 1, 2, 4, 5])
+    world.ask("evacuate-broker", brokers="4", onto="any")
+    run = planned(world, "evacuate-broker")
+    assert run.status.plan is not None
+    assert "left out, because every broker that may get a replica holds one already: all" in run.status.plan.summary

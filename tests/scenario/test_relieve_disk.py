@@ -318,3 +318,42 @@ def test_killed_at_a_write_to_kafka(nth: int, when: str) -> None:
     assert world.run().status.phase == "Succeeded"
     assert free(world) == 300 * GB
     whole(world)
+
+
+def test_what_left_the_volume_is_not_brought_back() -> None:
+    """The broker then has far fewer replicas than others, which LoadUneven would have evened out, and so on."""
+    world = filling()
+    for number in range(len(LOGS)):
+        world.kafka.delete(f"log{number}")
+    for number in range(80):
+        beside = [1, 2] if number % 4 < 2 else [4, 5]
+        world.kafka.topic(f"small{number}", [FILLS if number % 2 else 3, *beside], size=25 * GB // 10)
+        world.kafka.dynamic["TOPIC", f"small{number}", MIN_ISR] = "2"
+    world.kafka.partitions[HOT].size = 660 * GB
+    world.approve(proposed(world))
+    world.until_phase("Succeeded")
+    held_then, free_then = len(held(world)), free(world)
+    assert free_then >= 230 * GB
+    for _ in range(25):
+        world.step(300)
+    assert [r.spec.playbook.name for r in world.runs()] == ["relieve-disk"]
+    assert (len(held(world)), free(world)) == (held_then, free_then)
+
+
+def test_receivers_keep_their_share_also_where_the_approval_comes_late() -> None:
+    """They have filled up meanwhile. What fits at all may still be the next volume that is full."""
+    world = filling(others=2000 * GB)
+    run = asked(world, brokers="0", freeSharePercent="30")
+    assert run.status.phase == "AwaitingApproval", run.status.message
+    for broker in (3, 4, 5):
+        world.kafka.topic(f"big{broker}", [broker], size=1490 * GB)
+        world.kafka.dynamic["TOPIC", f"big{broker}", MIN_ISR] = "1"
+    world.approve(run)
+    for _ in range(8):
+        world.step()
+    assert not any(w.startswith("reassign") for w in world.kafka.writes)
+    waits = {w.guard: w.message for w in world.run().status.waiting_for}
+    assert "above the 25 % that it keeps free" in waits["DiskHasRoom"], waits
+    for broker in (3, 4, 5):
+        world.kafka.partitions[TopicPartition(f"big{broker}", 0)].size = 1000 * GB
+    world.until_phase("Succeeded")

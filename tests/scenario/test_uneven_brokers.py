@@ -205,8 +205,11 @@ def test_a_broker_of_a_pool_that_is_scaled_down_is_not_filled() -> None:
 
 
 def test_a_plan_that_finds_nothing_to_move_waits_and_is_not_proposed_again() -> None:
-    world = uneven()
-    world.kafka.free = 0
+    """Every replica that may move is larger than what broker 3 may take: it keeps 25 % of its volume free."""
+    world = uneven(expectations={"topics": [{"pattern": "small", "exempt": True}]})
+    world.kafka.topic("small", *[[0, 1, 2]] * 200, size=1)
+    world.kafka.dynamic["TOPIC", "small", MIN_ISR] = "2"
+    world.kafka.volumes[3] = (1_300_000,)
     wait(world, 2)
     world.kafka.deaf.add(1)
     wait(world, 0.3)
@@ -214,9 +217,18 @@ def test_a_plan_that_finds_nothing_to_move_waits_and_is_not_proposed_again() -> 
     wait(world, 2)
     (run,) = world.runs()
     assert run.status.phase == "Planning", run.status.message
-    world.kafka.free = 1 << 40
+    assert "no move makes the brokers more even" in str(run.status.message)
+    world.kafka.volumes.clear()
     world.until_phase("AwaitingApproval")
     assert len(world.runs()) == 1
+
+
+def test_nothing_is_proposed_where_no_broker_has_room() -> None:
+    world = uneven()
+    world.kafka.free = 0
+    wait(world, 3)
+    assert findings(world) == {}
+    assert world.runs() == []
 
 
 def test_runs_that_each_go_on_where_the_last_one_ended_are_no_cures_without_effect() -> None:

@@ -40,6 +40,11 @@ RELIEVED_BELOW = 0.2
 that it always has something to do, and by default larger, so that it is not proposed again at once."""
 
 
+KEPT_FREE = 25
+"""Percent of a volume: a rebalance that is proposed fills no volume further. The default share of `relieve-disk`, since
+two runs that undo each other are worse than an uneven cluster."""
+
+
 @dataclass(frozen=True, slots=True)
 class Volume:
     """A volume with the log directories on it, and its bytes."""
@@ -192,6 +197,20 @@ def only_volume(broker: Broker) -> Volume | None:
     told = [d for d in broker.directories or () if d.error is None and d.total is not None and d.usable is not None]
     volumes = volumes_of(told)
     return volumes[0] if len(volumes) == 1 and len(told) == len(broker.directories or ()) else None
+
+
+def room_above(broker: Broker, share: int) -> int | None:
+    """Bytes that may come wherever Kafka puts them until less than `share` percent of a volume is free: of several
+    volumes the least. None where that is not known."""
+    if broker.disk_free is None:
+        return None
+    above = [max(v.free - share_of(v.total, share), 0) for v in volumes_of(broker.directories or ())]
+    return min([broker.disk_free, *above])
+
+
+def share_of(total: int, share: int) -> int:
+    """So many percent of a volume's bytes, rounded up."""
+    return -(-total * share // 100)
 
 
 def _pace(history: VolumeHistory, free: int) -> tuple[float, float] | None:

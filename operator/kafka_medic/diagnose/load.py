@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.columns import Ints, Mask, Partitions, numbers, partitions_of, some
+from kafka_medic.diagnose.disks import KEPT_FREE, room_above
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene, blind, broker_name
 from kafka_medic.report.units import many
@@ -84,6 +85,14 @@ class Placed:
     at: Ints
     movable: Mask
 
+    def without(self, gone: Mask) -> Placed:
+        """Without these brokers, and what they hold."""
+        stay = np.flatnonzero(~gone)
+        place = np.full(len(self.ids) + 1, -1, dtype=np.int64)  # the last one stands for no broker
+        place[stay] = np.arange(len(stay))
+        racks: Ints = np.unique(self.racks[stay], return_inverse=True)[1]
+        return Placed(self.partitions, self.ids[stay], racks, place[self.at], self.movable)
+
 
 def detect(scene: Scene) -> Iterator[Finding]:
     """LoadUneven: of replicas, else of bytes and of traffic. Both follow replicas, so they are findings only where
@@ -96,7 +105,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
         return
     sizes = numbers(table["sizeBytes"])
     unsized = int(np.count_nonzero(~sizes.known))
-    replicas, rates = _shares(placed, None), _rates(scene, placed)
+    replicas, rates = _beside_full(placed, short_of_room(scene.snapshot)), _rates(scene, placed)
     size = None if unsized else _shares(placed, sizes.values)
     large = None if size is None else size.unequal(percent, LEAST_BYTES)
     # Who is sent little has room, or is new.
@@ -109,6 +118,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
         if rates is not None and busy is not None and busy.any():
             also.append(f"bytes in: {rates.told(busy, _rate)}")
         yield _of_replicas(scene, placed, replicas, unequal, also)
+    if unequal.any() or len(replicas.ids) < len(placed.ids):
         return
     if size is not None and large is not None and large.any():
         words = f"brokers hold {size.range(_size)}, though replicas are even"
@@ -120,6 +130,27 @@ def detect(scene: Scene) -> Iterator[Finding]:
         advice = "rebalance counts replicas, so it does not even out traffic: give busy topics more partitions"
         evidence = (rates.told(busy, _rate), advice, scene.read_from("metrics", "kafka"))
         yield _finding("traffic", words, rates.ids[busy], evidence)
+
+
+def short_of_room(snapshot: Snapshot) -> frozenset[int]:
+    """Brokers that cannot take LEAST_REPLICAS of mean size and keep KEPT_FREE percent of each volume free."""
+    if snapshot.partitions is None or not snapshot.partitions.num_rows:
+        return frozenset()
+    sizes = numbers(snapshot.partitions["sizeBytes"])
+    least = LEAST_REPLICAS * float(sizes.values[sizes.known].mean()) if sizes.known.any() else 0.0
+    rooms = {b.id: room_above(b, KEPT_FREE) for b in snapshot.brokers or ()}
+    return frozenset(b for b, room in rooms.items() if room is not None and (room < least or not room))
+
+
+def _beside_full(placed: Placed, full: frozenset[int]) -> Shares:
+    """Of replicas. A broker that is short of room keeps what it has where that is less than an even share; others share
+    the rest, and alone are in the answer."""
+    shares = _shares(placed, None)
+    short = np.isin(placed.ids, list(full))
+    while (pinned := short & (shares.held < shares.even)).any():
+        placed, short = placed.without(pinned), short[~pinned]
+        shares = _shares(placed, None)
+    return shares
 
 
 def clouded(snapshot: Snapshot) -> str | None:
@@ -236,7 +267,11 @@ def _of_replicas(scene: Scene, placed: Placed, shares: Shares, unequal: Mask, al
         evidence.append(
             f"topic {topic} shows that {who} balances this cluster: use {who}, or delete the topic if it is a leftover"
         )
-    evidence += [f"broker {b} gets no share: {why}" for b, why in sorted(scene.leaving.items())[:5]]
+    leaving = [b.id for b in scene.brokers if b.id in scene.leaving]
+    evidence += [f"broker {b} gets no share: {scene.leaving[b]}" for b in sorted(leaving)[:5]]
+    if full := sorted(short_of_room(scene.snapshot)):
+        names = some([f"broker {b}" for b in full])
+        evidence.append(f"{names} gets nothing: less than {KEPT_FREE} % of a volume would be free afterwards")
     words = f"brokers hold {shares.range(_count)} replicas"
     evidence = [*evidence, *also, scene.read_from("kafka", "views")]
     return _finding("replicas", words, shares.ids[unequal], evidence, None if topic is not None else PLAYBOOK)

@@ -10,18 +10,24 @@ from kafka_medic.resources.durations import format_bytes
 from kafka_medic.resources.vocabulary import Guard
 
 
-def disk_has_room(snapshot: Snapshot, incoming: Mapping[int, int]) -> tuple[Reason, ...]:
-    """incoming: bytes that each broker is to get now. A plan is checked when it is made, and what is written meanwhile
-    takes room as well. Of a broker that reports no free space (before KIP-827) the plan has said that nobody checks."""
+def disk_has_room(
+    snapshot: Snapshot, incoming: Mapping[int, int], kept: Mapping[int, int] | None = None, share: int = 0
+) -> tuple[Reason, ...]:
+    """incoming: bytes that each broker is to get now. kept: bytes of `share` percent that it keeps free nevertheless.
+    A plan is checked when it is made, and what is written meanwhile takes room as well. Of a broker that reports no
+    free space (before KIP-827) the plan has said that nobody checks."""
     guard = Guard.DISK_HAS_ROOM
     if snapshot.brokers is None:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers are not known"),)
-    free = {b.id: b.disk_free for b in snapshot.brokers}
+    kept = kept or {}
+    free = {b.id: None if b.disk_free is None else b.disk_free - kept.get(b.id, 0) for b in snapshot.brokers}
+    above = f" above the {share} % that it keeps free" if share else ""
     full = [
         Reason(
             guard,
             Verdict.WAIT,
-            f"broker {broker} has {format_bytes(room)} free, but is to get {format_bytes(size)}: free some space there",
+            f"broker {broker} has {format_bytes(max(room, 0))} free{above}, but is to get {format_bytes(size)}: "
+            "free some space there",
         )
         for broker, size in sorted(incoming.items())
         if (room := free.get(broker)) is not None and size > room

@@ -225,7 +225,12 @@ def _still_there(q: _Question, broker: Broker) -> Reason | None:
         if broker.offline_replicas is None:
             message = f"which replicas are on the failed log directory of broker {broker.id} is not known"
             return Reason(guard, Verdict.UNKNOWN, message)
-        held = (tp for tp, row in q.rows.items() if broker.id in (row.replicas or ()))
+        # While a reassignment removes a replica, its directory is not known, and no foreign one is allowed.
+        held = (
+            tp
+            for tp, row in q.rows.items()
+            if broker.id in (row.replicas or ()) and broker.id not in (row.removing or ())
+        )
         if served := sorted(tp for tp in held if tp not in broker.offline_replicas):
             message = f"broker {broker.id} has {some(served)} on a log directory that works"
             return Reason(guard, Verdict.DENY, message)

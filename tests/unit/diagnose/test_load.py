@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.cluster.snapshot import Directory, Snapshot
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding
@@ -84,6 +84,35 @@ def test_the_percentage_is_the_owners_and_zero_switches_it_off():
     assert shares(loaded(a_little, NO_RACKS), expectations=expecting(unevenPercent=10))
     for percent in (0, 100):
         assert not shares(loaded(THREE_FULL_ONE_EMPTY, NO_RACKS), expectations=expecting(unevenPercent=percent))
+
+
+def test_a_controller_that_a_pool_is_to_lose_is_no_broker_without_a_share():
+    leaving = {9: "KafkaNodePool controllers is scaled down"}
+    (finding,) = shares(loaded(THREE_FULL_ONE_EMPTY, NO_RACKS), leaving=leaving).values()
+    assert not any("broker 9" in line for line in finding.evidence)
+
+
+def volume(total: int, free: int) -> dict[str, object]:
+    return {"directories": (Directory("/data/0", None, total, free),), "disk_free": free}
+
+
+def test_a_broker_that_is_short_of_room_is_not_filled_and_others_share_the_rest():
+    """relieve-disk frees 25 % of a volume by default, and nothing is to undo that."""
+    full, room = volume(1000 * GB, 255 * GB), volume(1000 * GB, 400 * GB)
+    assert not shares(loaded(THREE_FULL_ONE_EMPTY, NO_RACKS, size=GB, b4=full))
+    assert shares(loaded(THREE_FULL_ONE_EMPTY, NO_RACKS, size=GB, b4=room))
+    five: dict[int, str | None] = dict.fromkeys((1, 2, 3, 4, 5))
+    finding = shares(loaded(THREE_FULL_ONE_EMPTY, five, size=GB, b4=full, b5=room))["LoadUneven/replicas"]
+    assert any("broker 5 has 0 (even: 30)" in line for line in finding.evidence)
+    assert any("broker 4 gets nothing" in line for line in finding.evidence)
+
+
+def test_brokers_that_are_full_may_give():
+    """A broker was added because the others are full."""
+    full = {f"b{n}": volume(1000 * GB, 50 * GB) for n in (1, 2, 3)}
+    finding = shares(loaded(THREE_FULL_ONE_EMPTY, NO_RACKS, size=GB, **full, b4=volume(1000 * GB, 900 * GB)))
+    assert "broker-1" in finding["LoadUneven/replicas"].affected
+    assert not shares(loaded([[1, 2, 3]] * 40, {1: None, 2: None, 3: None}, size=GB, **full))
 
 
 RACKS: dict[int, str | None] = {1: "a", 2: "a", 3: "b", 4: "c"}

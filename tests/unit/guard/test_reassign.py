@@ -230,6 +230,17 @@ def test_of_a_broker_that_is_up_only_what_it_reports_on_a_failed_directory_is_re
     assert found.get("ReplacedBrokersDown") is expected
 
 
+def test_while_a_replica_is_removed_its_directory_is_not_asked_about():
+    """Observers do not count it among those on a failed directory: it may be missing for the reassignment."""
+    under_way = {**HELD[0], "replicas": [4, 1, 2, 3], "isr": [1, 2], "adding": [3], "removing": [4]}
+    up = {"registered": True, "reachable": True, "directories": DISKS}
+    second = TopicPartition(HELD[1]["topic"], HELD[1]["partition"])
+    waits = without_4((under_way, HELD[1]), **up, offline_replicas=(second,))
+    assert judged(waits, moves=REPLACES, replaced=(4,)).verdict is Verdict.ALLOW
+    serves = without_4((under_way, HELD[1]), **up, offline_replicas=())
+    assert refusals(serves, moves=REPLACES, replaced=(4,)) == {"ReplacedBrokersDown": Verdict.DENY}
+
+
 def test_what_a_broker_said_of_its_directories_has_to_be_fresh():
     up = {"registered": True, "reachable": True, "directories": DISKS, "offline_replicas": (FIRST,)}
     stale = replace(without_4(**up), sources=worlds.sources(log_dirs="timed out"))

@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.diagnose.disks import room_above
 from kafka_medic.guard import owners
 from kafka_medic.guard.disk_room import disk_has_room
+from kafka_medic.guard.leaving import leaving_brokers
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.removal import judge_removal
 from kafka_medic.guard.verdict import Reason
@@ -31,6 +33,8 @@ from kafka_medic.playbook.reassign.parameters import (
     RESTORED,
     SPREAD,
     asked_of,
+    leave_parameters,
+    relieve_parameters,
 )
 from kafka_medic.playbook.reassign.positions import Position, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
@@ -48,6 +52,10 @@ from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
 
 _AHEAD = (Position.MOVING, Position.CATCHING_UP, Position.DONE)
+
+GROWTH = 5
+"""Percent of a volume that receivers of a relieved one may have written since the plan, so that the run ends all the
+same."""
 
 
 class ReassignPartitions(Action):
@@ -117,8 +125,9 @@ class ReassignPartitions(Action):
         drifted = next((s.reason for s in found if s.position is Position.DRIFTED), None)
         done = next((s.change for s in found if s.position in _AHEAD), None)
         others = f"another client reassigned {done.topic}-{done.partition}" if done else None
-        back = reassign_step.came_back(at.plan.part(ReplicaMoves).replaced, at.snapshot, found)
-        return drifted or others or back or unplanned_owner(at.plan, at.snapshot)
+        replaced = at.plan.part(ReplicaMoves).replaced
+        back = reassign_step.came_back(replaced, at.snapshot, found, directories=_directories(at))
+        return drifted or others or back or _fills(at) or unplanned_owner(at.plan, at.snapshot)
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         own = at.plan.part(ReplicaMoves)
@@ -126,10 +135,11 @@ class ReassignPartitions(Action):
         factor = own.replication_factor or 1
         yield from judge_reassign(at.snapshot, moves, factor, at.now, replaced=own.replaced).reasons
         yield owners.owners_paused(at.snapshot, own.topics())
-        yield from disk_has_room(at.snapshot, _incoming(at, intent))
+        share = _share_kept(at)
+        yield from disk_has_room(at.snapshot, _incoming(at, intent), _kept_free(at.snapshot, share), share)
 
     def assess(self, at: StepContext) -> StepReport:
-        return reassign_step.assess(at.step, at.plan, at.journal, at.snapshot, at.now)
+        return reassign_step.assess(at.step, at.plan, at.journal, at.snapshot, at.now, directories=_directories(at))
 
     def needs_its_cause(self, step: Step) -> bool:
         """A factor that was low is worth raising also while its finding pauses. A broker that is back needs nobody in
@@ -247,6 +257,38 @@ def _incoming(at: StepContext, intent: Intent | None) -> dict[int, int]:
         size = row.size_bytes if row is not None and row.size_bytes is not None else change.size_bytes
         coming.update({b: size or 0 for b in change.replicas if b not in change.replicas_before})
     return dict(coming)
+
+
+def _share_kept(at: StepContext) -> int:
+    """Percent of its volume that a receiver keeps free where another volume is relieved; 0 for every other plan."""
+    playbook, step = at.context.playbook, at.spec
+    if playbook is None or step is None or asked_of(step) != RELIEVED:
+        return 0
+    return max(relieve_parameters(playbook, step, at.run.spec.parameters).share - GROWTH, 0)
+
+
+def _kept_free(snapshot: Snapshot, share: int) -> dict[int, int]:
+    """Bytes, of the brokers of which that is known."""
+    known = [b for b in snapshot.brokers or () if b.disk_free is not None] if share else []
+    return {b.id: (b.disk_free or 0) - (room_above(b, share) or 0) for b in known}
+
+
+def _fills(at: StepContext) -> str | None:
+    """A broker that the proposed plan gives replicas to, though it is to hold none by now."""
+    playbook, step, run = at.context.playbook, at.spec, at.run
+    if run.spec.cause is None or playbook is None or step is None:
+        return None
+    if leave_parameters(playbook, step, run.spec.parameters).onto != "any":
+        return None  # somebody has named the receivers
+    spared = leaving_brokers(at.context.cluster.status.strimzi, at.context.others or ())
+    added = {b for c in at.plan.part(ReplicaMoves).changes for b in {*c.replicas} - {*c.replicas_before}}
+    filled = sorted(added & spared.keys())
+    return f"broker {filled[0]} is to hold nothing: {spared[filled[0]]}" if filled else None
+
+
+def _directories(at: StepContext) -> bool:
+    """Whether log directories are replaced, and not brokers."""
+    return at.spec is not None and asked_of(at.spec) == RESTORED
 
 
 def _throttles(plan: Plan) -> Iterator[SettingKey]:

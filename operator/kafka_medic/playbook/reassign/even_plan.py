@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection
 
 import pyarrow.compute as pc
 
+from kafka_medic.diagnose.disks import KEPT_FREE, room_above
 from kafka_medic.diagnose.expectations import Expectations
-from kafka_medic.guard.leaving import leaving_brokers
+from kafka_medic.diagnose.load import short_of_room
+from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reassign import judge_reassign
-from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.model import Plan as Placement
 from kafka_medic.plan.relocation import LowerImbalance, Question, SpreadRacks
@@ -18,6 +19,7 @@ from kafka_medic.playbook.owners.owned_plan import Division, divided
 from kafka_medic.playbook.reassign.leave_plan import placement_of
 from kafka_medic.playbook.reassign.moves_plan import Purpose, moves_plan, named_topics
 from kafka_medic.playbook.reassign.parameters import SPREAD, asked_of, even_parameters, reassign_parameters
+from kafka_medic.playbook.reassign.spared import spared_unasked
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.report.units import many
 from kafka_medic.resources.playbook import Step
@@ -38,21 +40,26 @@ def even_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     question: Question = SpreadRacks() if spread else LowerImbalance(told.moves)
     names = [str(name) for name in pc.unique(snapshot.partitions["topic"]).to_pylist()]
     stay = tuple(name for name in names if expectations.exempt(name))
-    leaving = leaving_of(request)
+    leaving = spared_unasked(request)
     if isinstance(leaving, Refusal):
         return leaving
+    # What racks need, or a person asks for, only has to find room at all.
+    careful = not spread and request.run.spec.cause is not None
+    full = short_of_room(snapshot) if careful else frozenset[int]()
+    room = {b.id: free for b in snapshot.brokers if (free := room_above(b, KEPT_FREE)) is not None} if careful else {}
 
     def place(left: Collection[str]) -> Placement | Refusal:
-        allowed = Allowed(only_give=leaving, exclude_topics=(*stay, *left))
-        return placement_of(snapshot, expectations, question, allowed, settings)
+        allowed = Allowed(only_give=frozenset(full | leaving.keys()), exclude_topics=(*stay, *left))
+        return placement_of(snapshot, expectations, question, allowed, settings, room)
 
     found = placed_beside_owners(request, place)
     if isinstance(found, Refusal):
         return found
     placement, owners = found
     if not placement.summary.partitions:
-        none = "no replica shares a rack that it need not share" if spread else "the brokers hold replicas evenly"
-        return Refusal(none, nothing_to_do=True)
+        none = "no replica shares a rack that it need not share" if spread else "no move makes the brokers more even"
+        closed = f"; broker {some(sorted(full))} is short of room on disk" if full else ""
+        return Refusal(f"{none}{closed}", nothing_to_do=True)
 
     def title(plan: Plan) -> str:
         what = "spread over racks" if spread else "make brokers more even with"
@@ -61,17 +68,6 @@ def even_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     requested = not spread and request.run.spec.cause is None
     purpose = Purpose(title, gives_up=True, requested=requested, batch=told.batch)
     return moves_plan(request, step, placement, settings, owners, purpose)
-
-
-def leaving_of(request: PlanRequest) -> frozenset[int] | Refusal:
-    """Brokers that are not to be filled again: runs have emptied them, or their node pool is to lose them."""
-    proposed = request.run.spec.cause is not None
-    if proposed and request.others is None:
-        unknown = "which brokers other runs have emptied is not known"
-        return Refusal(unknown, (Reason(Guard.NO_OTHER_REMEDIATION, Verdict.UNKNOWN, unknown),))
-    # A person who asks may want a broker filled again that a run has emptied.
-    leaving = leaving_brokers(request.cluster.status.strimzi, (request.others or ()) if proposed else ())
-    return frozenset(leaving) & {b.id for b in request.snapshot.brokers or ()}
 
 
 def placed_beside_owners(

@@ -26,11 +26,13 @@ from kafka_medic.playbook.reassign.parameters import (
     MOVED,
     REPLACED,
     RESTORED,
+    LeaveParameters,
     ReassignParameters,
     asked_of,
     leave_parameters,
     reassign_parameters,
 )
+from kafka_medic.playbook.reassign.spared import spared_brokers
 from kafka_medic.playbook.reassign.throttle_lists import cut
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.report.units import many
@@ -56,10 +58,10 @@ def leave_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None:
         return unread(snapshot)
     told = leave_parameters(request.playbook, step, request.run.spec.parameters)
-    leaving = named_brokers(request, told.brokers)
-    onto = frozenset[int]() if told.onto == "any" else _ids(told.onto, "onto")
-    if isinstance(leaving, Refusal) or isinstance(onto, Refusal):
-        return leaving if isinstance(leaving, Refusal) else onto  # type: ignore[return-value]
+    named = _named(request, told)
+    if isinstance(named, Refusal):
+        return named
+    leaving, onto, spared = named
     if unable := _unable(snapshot, onto, leaving, asked):
         return unable
     names = some(sorted(leaving))
@@ -74,15 +76,20 @@ def leave_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         return refused
     settings = reassign_parameters(request.playbook, step, request.run.spec.parameters)
     expectations = Expectations.from_spec(request.cluster.spec.expectations)
-    closed = frozenset({b.id for b in snapshot.brokers} - onto - leaving) if onto else frozenset[int]()
+    others = frozenset(b.id for b in snapshot.brokers) - leaving
+    closed = others - onto if onto else others & spared.keys()
     crowded = _crowded(held, {b.id for b in snapshot.brokers if b.live} - closed - leaving, leaving)
-    allowed = Allowed(only_give=closed, exclude_topics=(*owners.left, *crowded))
-    only = frozenset((row.topic, row.partition) for row in held) if asked == RESTORED else None
+    allowed = Allowed(only_give=closed, exclude_topics=tuple(owners.left))
+    only = frozenset(row.tp for row in held) - crowded if crowded or asked == RESTORED else None
     question = Leave(tuple(sorted(leaving)), gone=gone, skip_lost=gone, only=only)
     placement = placement_of(snapshot, expectations, question, allowed, settings)
     if isinstance(placement, Refusal):
         return placement
-    behind = _left_behind(held, placement, leaving, crowded, onto=bool(onto), gone=gone)
+    behind = _left_behind(held, placement, leaving, crowded, some_closed=bool(closed), gone=gone)
+    behind += [
+        f"broker {b} gets no replica: {spared[b]}; to have it filled, name it in the parameter onto"
+        for b in sorted(closed & spared.keys())
+    ]
     if not placement.summary.partitions:
         verb = "replaced" if gone else "moved"
         return Refusal(f"no replica of broker {names} can be {verb}: {'; '.join(behind)}", nothing_to_do=True)
@@ -111,9 +118,26 @@ def leave_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     return moves_plan(request, step, placement, settings, owners, purpose)
 
 
+def _named(
+    request: PlanRequest, told: LeaveParameters
+) -> tuple[frozenset[int], frozenset[int], Mapping[int, str]] | Refusal:
+    """The brokers that are emptied, those that alone may get replicas, and those that get none unless they are named,
+    with the reason."""
+    leaving = named_brokers(request, told.brokers)
+    if isinstance(leaving, Refusal):
+        return leaving
+    if told.onto != "any":
+        onto = _ids(told.onto, "onto")
+        return onto if isinstance(onto, Refusal) else (leaving, onto, {})
+    spared = spared_brokers(request, runs=True)
+    return spared if isinstance(spared, Refusal) else (leaving, frozenset(), spared)
+
+
 def _held(snapshot: Snapshot, leaving: frozenset[int], *, offline: bool) -> list[PartitionRow] | Refusal:
     """What these brokers hold; of that, with `offline`, what is on their failed log directories."""
     rows: dict[TopicPartition, PartitionRow] = {}
+    if offline and (absent := sorted(leaving - {b.id for b in snapshot.brokers or ()})):
+        return Refusal(f"broker {some(absent)} is not part of the cluster", permanent=True)
     for broker_id in sorted(leaving):
         broker = snapshot.broker(broker_id)
         if offline and not _directories_known(broker):
@@ -126,7 +150,20 @@ def _held(snapshot: Snapshot, leaving: frozenset[int], *, offline: bool) -> list
         where = " on a failed log directory" if offline else ""
         verb = "has no replica" if offline else "holds no replica"
         return Refusal(f"broker {some(sorted(leaving))} {verb}{where}", nothing_to_do=True)
-    return [row for _, row in sorted(rows.items())]
+    held = [row for _, row in sorted(rows.items())]
+    if offline and (served := _served(snapshot, held, leaving)):
+        return served
+    return held
+
+
+def _served(snapshot: Snapshot, held: list[PartitionRow], leaving: frozenset[int]) -> Refusal | None:
+    """Of two brokers that are named one may have a partition on a directory that works. Waiting would not end."""
+    for broker in (b for b in snapshot.brokers or () if b.live and b.id in leaving):
+        there = on_failed_directory(broker)
+        if well := [row.tp for row in held if broker.id in (row.replicas or ()) and row.tp not in there]:
+            message = f"broker {broker.id} has {some(well)} on a log directory that works: ask for one broker at a time"
+            return Refusal(message, permanent=True)
+    return None
 
 
 def _directories_known(broker: Broker | None) -> bool:
@@ -171,10 +208,10 @@ def _unable(snapshot: Snapshot, onto: frozenset[int], leaving: frozenset[int], a
     return None
 
 
-def _crowded(held: list[PartitionRow], takers: set[int], leaving: frozenset[int]) -> frozenset[str]:
-    """Topics of which a partition is on every broker that could take a replica."""
+def _crowded(held: list[PartitionRow], takers: set[int], leaving: frozenset[int]) -> frozenset[TopicPartition]:
+    """Partitions that are on every broker that could take a replica."""
     lacking = (row for row in held if len(takers - set(row.replicas or ())) < len(leaving & set(row.replicas or ())))
-    return frozenset(row.topic for row in lacking)
+    return frozenset(row.tp for row in lacking)
 
 
 def _well_enough(
@@ -245,9 +282,9 @@ def _left_behind(
     held: list[PartitionRow],
     placement: Placement,
     leaving: frozenset[int],
-    crowded: frozenset[str],
+    crowded: frozenset[TopicPartition],
     *,
-    onto: bool,
+    some_closed: bool,
     gone: bool,
 ) -> list[str]:
     """What a person has to know of the partitions that keep a replica on these brokers."""
@@ -263,7 +300,7 @@ def _left_behind(
             f"with broker {some(sorted(leaving))}"
         )
     if crowded:
-        full = "may get a replica holds one" if onto else "is up holds a replica"
+        full = "may get a replica holds one" if some_closed else "is up holds a replica"
         lines.append(f"left out, because every broker that {full} already: {some(sorted(crowded), SHOWN)}")
     for why, count in placement.summary.left_out.items():
         if count and why not in (LeftOut.LOST, LeftOut.EXCLUDED_TOPIC):

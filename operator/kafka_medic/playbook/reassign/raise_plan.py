@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
 
 import pyarrow.compute as pc
@@ -19,6 +19,7 @@ from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.owners.owned_plan import divided
 from kafka_medic.playbook.reassign.moves_plan import Purpose, moves_plan, named_topics, wave_limits
 from kafka_medic.playbook.reassign.parameters import ReassignParameters, reassign_parameters
+from kafka_medic.playbook.reassign.spared import spared_unasked
 from kafka_medic.playbook.reassign.throttle_lists import cut
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.settings.min_isr_plan import raised_minimums
@@ -47,8 +48,11 @@ def raise_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     refused = _live_enough(snapshot, low, factors, request.now)
     if refused:
         return refused
+    spared = spared_unasked(request)
+    if isinstance(spared, Refusal):
+        return spared
     settings = reassign_parameters(request.playbook, step, request.run.spec.parameters)
-    placement = _placement(snapshot, expectations, factors, settings)
+    placement = _placement(snapshot, expectations, factors, settings, spared)
     if isinstance(placement, Refusal):
         return placement
     purpose = Purpose(_title, minimums=lambda moves: raised_minimums(request, expectations, moves))
@@ -62,15 +66,20 @@ def _title(plan: Plan) -> str:
 
 
 def _placement(
-    snapshot: Snapshot, expectations: Expectations, factors: Mapping[str, int], settings: ReassignParameters
+    snapshot: Snapshot,
+    expectations: Expectations,
+    factors: Mapping[str, int],
+    settings: ReassignParameters,
+    spared: Mapping[int, str],
 ) -> Placement | Refusal:
-    """Which replicas go where, verified; factors: of the topics that change."""
+    """Which replicas go where, verified; factors: of the topics that change; spared: brokers that get none, and why."""
     try:
-        question = _problem(snapshot, expectations, factors)
+        question = _problem(snapshot, expectations, factors, spared)
         placement = plan_local(question, wave_limits(settings))
         placement = placement if settings.throttle_bytes_per_second is None else cut(placement)
     except ProblemError as trouble:
-        return Refusal(f"no plan: {trouble}")
+        beside = "".join(f"; broker {b} gets no replica: {why}" for b, why in spared.items())
+        return Refusal(f"no plan: {trouble}{beside}")
     violations = verify(question, placement, wave_limits(settings))
     if violations:
         first = "; ".join(str(v) for v in list(violations)[:3])
@@ -92,7 +101,9 @@ def _live_enough(
     return Refusal("; ".join(r.message for r in refusals[:3]), refusals)
 
 
-def _problem(snapshot: Snapshot, expectations: Expectations, factors: Mapping[str, int]) -> Problem:
+def _problem(
+    snapshot: Snapshot, expectations: Expectations, factors: Mapping[str, int], spared: Container[int]
+) -> Problem:
     """Every partition takes part, since those that stay put are load too; only topics in `factors` change."""
     assert snapshot.partitions is not None  # propose saw to it
     table = snapshot.partitions
@@ -101,7 +112,7 @@ def _problem(snapshot: Snapshot, expectations: Expectations, factors: Mapping[st
     return Problem(
         partitions=columns,
         brokers=tuple(
-            PlanBroker(b.id, b.rack if expectations.rack_aware else None, b.live, b.disk_free)
+            PlanBroker(b.id, b.rack if expectations.rack_aware else None, b.live, b.disk_free, takes=b.id not in spared)
             for b in snapshot.brokers or ()
         ),
         factor=expectations.replication_factor,

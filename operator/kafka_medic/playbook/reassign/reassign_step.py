@@ -49,12 +49,20 @@ MAX_SAVED_CHARACTERS = 4096
 """Of one setting's value in the journal (SavedValue)."""
 
 
-def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot, now: datetime) -> StepReport:
-    """Where the step stands. Pure; `journal` by id."""
+def assess(
+    step: str,
+    plan: Plan,
+    journal: Mapping[str, JournalEntry],
+    snapshot: Snapshot,
+    now: datetime,
+    *,
+    directories: bool = False,
+) -> StepReport:
+    """Where the step stands. Pure; `journal` by id. directories: as in `came_back`."""
     own = plan.part(ReplicaMoves)
     where = standings(own.changes, snapshot)
     count = copied(where, own.throttle_bytes_per_second)
-    drifted = came_back(own.replaced, snapshot, where) or _drift(step, where, journal)
+    drifted = came_back(own.replaced, snapshot, where, directories=directories) or _drift(step, where, journal)
     if drifted:
         return StepReport(StepState.DRIFTED, drifted, progress=count)
     unknown = [s.reason for s in where if s.position is Position.UNKNOWN]
@@ -235,23 +243,34 @@ def _needed(standing: Standing) -> bool:
     return not in_sync <= before and len(in_sync & before) < enough
 
 
-def came_back(replaced: Iterable[int], snapshot: Snapshot, where: tuple[Standing, ...]) -> str | None:
+def came_back(
+    replaced: Iterable[int], snapshot: Snapshot, where: tuple[Standing, ...], *, directories: bool
+) -> str | None:
     """A broker that is replaced and has come back, or one of its log directories has, while it still has replicas to
-    catch up: it needs less data for that than whoever would copy them anew."""
+    catch up: it needs less data for that than whoever would copy them anew. directories: log directories are replaced,
+    so that a broker that is up says nothing."""
     left = [s for s in where if s.position is not Position.DONE]
-    back = sorted(b.id for b in snapshot.brokers or () if b.id in set(replaced) and b.live and _serves(b, left))
+    up = [b for b in snapshot.brokers or () if b.id in set(replaced) and b.live]
+    back = sorted(b.id for b in up if _serves(b, left, directories=directories))
     if not back or not left:
         return None
-    return f"broker {some(back)} is back, and {many(len(left), 'partition')} of {len(where)} not replaced yet"
+    which = "a log directory of broker" if directories else "broker"
+    return f"{which} {some(back)} is back, and {many(len(left), 'partition')} of {len(where)} not replaced yet"
 
 
-def _serves(broker: Broker, left: Sequence[Standing]) -> bool:
-    """Whether it has one of these replicas on a log directory that is well."""
+def _serves(broker: Broker, left: Sequence[Standing], *, directories: bool) -> bool:
+    """Whether it has one of these replicas on a log directory that is well. While a reassignment removes a replica, its
+    directory is not known."""
+    held = [s for s in left if broker.id in s.change.replicas_before]
+    if broker.directories is None:
+        return bool(held) and not directories
+    if not failed_directories(broker):
+        return bool(held)
+    if broker.offline_replicas is None:
+        return False
     offline = on_failed_directory(broker)
-    held = (s.tp for s in left if broker.id in s.change.replicas_before)
-    return not (failed_directories(broker) and broker.offline_replicas is None) and any(
-        tp not in offline for tp in held
-    )
+    removed = {s.tp for s in held if s.row is not None and broker.id in (s.row.removing or ())}
+    return any(s.tp not in offline and s.tp not in removed for s in held)
 
 
 def _drift(step: str, where: tuple[Standing, ...], journal: Mapping[str, JournalEntry]) -> str | None:

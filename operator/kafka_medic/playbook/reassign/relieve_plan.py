@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot
-from kafka_medic.diagnose.disks import Volume, full_in, only_volume, volumes_of
+from kafka_medic.diagnose.disks import Volume, full_in, only_volume, room_above, share_of, volumes_of
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.rows import known_ids, troubled_rows
@@ -17,10 +17,11 @@ from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.model import Plan as Placement
 from kafka_medic.plan.relocation import Relieve
 from kafka_medic.playbook.action import PlanRequest
-from kafka_medic.playbook.reassign.even_plan import leaving_of, placed_beside_owners
+from kafka_medic.playbook.reassign.even_plan import placed_beside_owners
 from kafka_medic.playbook.reassign.leave_plan import SHOWN, named_brokers, placement_of
 from kafka_medic.playbook.reassign.moves_plan import Purpose, moves_plan, named_topics
 from kafka_medic.playbook.reassign.parameters import ReassignParameters, reassign_parameters, relieve_parameters
+from kafka_medic.playbook.reassign.spared import spared_unasked
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.report.units import many
 from kafka_medic.resources.durations import format_bytes, format_duration
@@ -56,7 +57,7 @@ def relieve_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     filled = named if isinstance(named, Refusal) else _filled(snapshot, sorted(named), told.share)
     if isinstance(filled, Refusal):
         return filled
-    leaving = leaving_of(request)
+    leaving = spared_unasked(request)
     if isinstance(leaving, Refusal):
         return leaving
     room = _Room(request, {f.broker for f in filled}, leaving, told.share)
@@ -100,7 +101,7 @@ def _filled(snapshot: Snapshot, named: Sequence[int], share: int) -> list[_Fille
         volume = None if broker is None else only_volume(broker)
         if broker is None or volume is None:
             return _no_volume(number, broker)
-        if (need := _share_of(volume.total, share) - volume.free) > 0:
+        if (need := share_of(volume.total, share) - volume.free) > 0:
             found.append(_Filled(number, volume, need))
         part = f"{format_bytes(volume.free)} of {format_bytes(volume.total)} free ({_percent(volume.free, volume)})"
         enough.append(f"broker {number} has {part}, and {share} % are wanted")
@@ -137,7 +138,7 @@ class _Room:
         for broker in request.snapshot.brokers or ():
             if broker.id in relieved:
                 continue
-            room = _room_of(broker, share)
+            room = room_above(broker, share)
             if room is None:
                 self.closed[broker.id] = "not known"
             elif broker.id in leaving:
@@ -163,18 +164,6 @@ class _Room:
         each = some([f"broker {b}: {words[b]}" for b in sorted(words)])
         message = f"{why} (room: {each}). Shorten retention, enlarge volumes, add brokers, or lower freeSharePercent"
         return Refusal(message, (Reason(Guard.DISK_HAS_ROOM, Verdict.WAIT, message),))
-
-
-def _room_of(broker: Broker, share: int) -> int | None:
-    """Bytes that may come wherever Kafka puts them: of several volumes the least. None where that is not known."""
-    if broker.disk_free is None:
-        return None
-    above = [max(v.free - _share_of(v.total, share), 0) for v in volumes_of(broker.directories or ())]
-    return min([broker.disk_free, *above])
-
-
-def _share_of(total: int, share: int) -> int:
-    return -(-total * share // 100)
 
 
 def _percent(part: int, volume: Volume) -> str:

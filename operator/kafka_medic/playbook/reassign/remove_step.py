@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
+from kafka_medic.cluster.snapshot import Mode, PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard import fit
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.removal import Removals
@@ -108,8 +108,19 @@ def what_is_left(plan: Plan, snapshot: Snapshot) -> str:
             verb = "replica is" if len(held) == 1 else "replicas are"
             told.append(f"{len(held)} {verb} still on broker {broker}, which has to stay for {some(held, 5)}")
         else:
-            told.append(f"broker {broker} holds no replica any more, so its Pod may go")
+            told.append(f"broker {broker} holds no replica any more, {_pod_may_go(broker, snapshot)}")
     return "; ".join(told)
+
+
+def _pod_may_go(broker: int, snapshot: Snapshot) -> str:
+    """Not that of a broker which is a controller as well: the quorum would have a voter less that is up."""
+    if snapshot.cluster.mode is Mode.ZOOKEEPER:
+        return "so its Pod may go"
+    if snapshot.quorum is None:
+        return "so its Pod may go, unless it is a voter of the KRaft quorum as well, which is not known"
+    if any(voter.id == broker for voter in snapshot.quorum.voters):
+        return "but is a voter of the KRaft quorum: its Pod has to stay as long as it is"
+    return "so its Pod may go"
 
 
 def give_back(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
