@@ -180,7 +180,7 @@ def test_a_night_in_mode_auto(nights: list[Night]) -> None:
     stops_at_a_bound(first)
     stops_outside_its_window(first)
     stops_at_a_pause(first)
-    stops_where_none_may_run(first)
+    stops_where_others_run(first, nights[1])
     stops_at_the_breaker(first)
     for night in nights:
         night.traffic.stop()
@@ -252,32 +252,46 @@ def stops_outside_its_window(night: Night) -> None:
 
 def stops_at_a_pause(night: Night) -> None:
     """In the middle of a copy: nothing more is sent, and what was sent ends."""
+    name = copying(night)
+    night.rule(paused=True)
+    night.case.wait_for_guard("NotPaused", 90)
+    wait_for("what was sent to end", lambda: not night.client.reassignments(), 120)
+    assert any(len(p.replicas) == 1 for p in night.rows() if p.topic == name), "nothing more is sent"
+    goes_on(night, name)
+
+
+def copying(night: Night) -> str:
+    """A topic whose replicas are copied slowly, wave by wave."""
     slow = {"throttleBytesPerSecond": 1_000_000, "waveBytesPerBroker": 10_000_000}
     night.rule(playbooks=[{"name": "raise-replication-factor", "parameters": slow}])
     name = night.topic([0], [0], [0], [0], minimum="1")
     for partition in range(4):
         records.write(night.case.boot, name, ["x" * 500_000] * 10, partition)
     wait_for("a copy", lambda: any(tp.topic == name for tp in night.client.reassignments()), 120)
-    night.rule(paused=True)
-    night.case.wait_for_guard("NotPaused", 90)
-    wait_for("what was sent to end", lambda: not night.client.reassignments(), 120)
-    assert any(len(p.replicas) == 1 for p in night.rows() if p.topic == name), "nothing more is sent"
+    return name
+
+
+def goes_on(night: Night, name: str) -> None:
     night.rule(paused=False)
     wait_for("the cure", lambda: whole(night, name) and floor(night, name) == "2", CURED_WITHIN)
     at_rest(night)
 
 
-def stops_where_none_may_run(night: Night) -> None:
-    operator.install("--set", "mostAtOnce=0")
+def stops_where_others_run(night: Night, other: Night) -> None:
+    """With mostAtOnce a run waits for that of another cluster."""
+    operator.install("--set", "mostAtOnce=1")
     tuned("5s")
+    name = copying(other)
+    other.rule(paused=True)
     night.client.alter_configs([ConfigChange("BROKER", "0", RATES[0], "1000000")])
     said = waits(night, "remove-leftover-throttles", "Approved", "mostAtOnce")
     assert operator.throttles(night.case.boot), said
+    goes_on(other, name)
+    wait_for("the cure", lambda: operator.throttles(night.case.boot) == [], CURED_WITHIN)
+    at_rest(night)
     operator.install()
     tune_playbooks()
     tuned("5s")
-    wait_for("the cure", lambda: operator.throttles(night.case.boot) == [], CURED_WITHIN)
-    at_rest(night)
 
 
 def stops_at_the_breaker(night: Night) -> None:

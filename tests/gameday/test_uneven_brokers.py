@@ -71,11 +71,12 @@ def test_a_failed_directory_is_named_others_can_be_restarted_and_get_what_was_on
         def placed() -> bool:
             found = client.log_dirs([TWO_DISKS])[TWO_DISKS]
             assert isinstance(found, LogDirs)
-            second = next(d for d in found.directories if d.path == SECOND)
-            there[:] = sorted(tp for tp in second.sizes or () if tp.topic in (topic, spared))
-            return {tp.topic for tp in there} == {topic, spared}
+            held = {d.path: {tp for tp in d.sizes or () if tp.topic in (topic, spared)} for d in found.directories}
+            there[:] = sorted(held[SECOND])
+            return sum(map(len, held.values())) == 12
 
-        wait_for("a partition on the second disk", placed, 30)
+        wait_for("each partition on one of the disks", placed, 30)
+        assert {tp.topic for tp in there} == {topic, spared}
         before = uid(uneven, OTHER)
         faults.fill_disk(uneven, TWO_DISKS, "/second")
         for tp in (tp for tp in there if tp.topic == topic):
