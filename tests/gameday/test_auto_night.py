@@ -284,7 +284,7 @@ def stops_where_others_run(night: Night, other: Night) -> None:
     name = copying(other)
     other.rule(paused=True)
     night.client.alter_configs([ConfigChange("BROKER", "0", RATES[0], "1000000")])
-    said = waits(night, "remove-leftover-throttles", "Approved", "mostAtOnce")
+    said = waits(night, "remove-leftover-throttles", "Approved", "the operator's limit is 1")
     assert operator.throttles(night.case.boot), said
     goes_on(other, name)
     wait_for("the cure", lambda: operator.throttles(night.case.boot) == [], CURED_WITHIN)

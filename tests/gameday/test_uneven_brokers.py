@@ -83,10 +83,10 @@ def test_a_failed_directory_is_named_others_can_be_restarted_and_get_what_was_on
             with contextlib.suppress(Exception):
                 records.write(case.boot, tp.topic, ["x" * 50_000] * 20, partition=tp.partition)
         name = f"LogDirFailed/broker-{TWO_DISKS}"
-        wait_for("the finding", lambda: any(n.startswith(name) for n in findings(case)), 120)
-        found = next(f for n, f in findings(case).items() if n.startswith(name))
+        lost = set(map(str, there))
+        wait_for("the finding", lambda: lost <= set(findings(case).get(name, {}).get("affected", ())), 120)
+        found = findings(case)[name]
         assert SECOND in " ".join([found["message"], *found["evidence"]])
-        assert {str(tp) for tp in there} <= set(found["affected"])
         print(f"\n{uneven.shape}: {found['message']}")
         case.ask("rolling-restart", brokers=str(OTHER))
         run = case.wait("AwaitingApproval", 180)
@@ -105,9 +105,9 @@ def test_a_failed_directory_is_named_others_can_be_restarted_and_get_what_was_on
         done = case.wait("Succeeded", 300)
         view = client.views([STRICT])[STRICT]
         assert isinstance(view, BrokerView)
-        lost = {tp for tp in there if tp.topic == spared}
+        given = {tp for tp in there if tp.topic == spared}
         for p in (p for p in view.partitions if p.topic in (topic, spared)):
-            has = TopicPartition(p.topic, p.partition) in lost
+            has = TopicPartition(p.topic, p.partition) in given
             assert set(p.replicas) == ({STRICT, OTHER} if has else {TWO_DISKS, STRICT, *([OTHER] * (p.topic == topic))})
             assert not has or set(p.isr) == {STRICT, OTHER}
         plan = done["status"]["plan"]
