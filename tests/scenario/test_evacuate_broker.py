@@ -305,16 +305,6 @@ def test_a_topic_that_is_made_anew_is_not_given_anything_back() -> None:
     assert found == replicas
 
 
-def test_a_broker_that_nobody_knows_is_not_waited_for() -> None:
-    world = asked()
-    world.ask("evacuate-broker", brokers="3", onto="9")
-    for _ in range(5):
-        world.step()
-    run = world.runs()[-1]
-    assert run.status.phase == "Failed"
-    assert "broker 9 of the parameter onto is not part of the cluster" in run.status.message
-
-
 def test_a_run_that_leaves_a_replica_on_the_broker_says_so_at_its_end() -> None:
     world = asked()
     world.kafka.topic("everywhere", [0, 1, 2, 3])

@@ -202,8 +202,6 @@ def _unable(snapshot: Snapshot, onto: frozenset[int], leaving: frozenset[int], a
         return Refusal(message, nothing_to_do=True)
     if both := onto & leaving:
         return Refusal(f"broker {some(sorted(both))} cannot get replicas, since it is to lose its own", permanent=True)
-    if strangers := sorted(onto - {b.id for b in snapshot.brokers or ()}):
-        return Refusal(f"broker {some(strangers)} of the parameter onto is not part of the cluster", permanent=True)
     if away := sorted(onto - {b.id for b in snapshot.brokers or () if b.live}):
         message = f"broker {some(away)} of the parameter onto is not up"
         return Refusal(message, (Reason(Guard.TARGETS_ALIVE, Verdict.WAIT, message),))
