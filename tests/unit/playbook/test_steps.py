@@ -280,6 +280,16 @@ def test_what_somebody_set_since_is_theirs():
     assert assess(seen(DONE, DONE, DONE, settings=wanted), saved, done).state is StepState.REACHED
 
 
+def test_what_was_restored_is_not_set_again_for_a_replica_that_falls_behind_afterwards():
+    """Nobody would take it away: it has been restored."""
+    _, saved = throttled()
+    placed = saved.model_copy(update={"state": IntentState.DONE})
+    over = entry("restore-throttle", IntentState.DONE)
+    report = assess(seen(DONE, "behind", DONE), placed, entry("wave-0", IntentState.DONE), over)
+    assert report.state is StepState.WAIT
+    assert assess(seen(DONE, "behind", DONE), placed, entry("wave-0", IntentState.DONE)).state is StepState.ACT
+
+
 def test_one_cancelled_by_somebody_is_drift_and_one_not_sent_yet_is_not():
     wanted, saved = throttled()
     world = seen(BEFORE, MOVING, BEFORE, settings=wanted)

@@ -147,7 +147,9 @@ def _unthrottled(wave: _Wave) -> StepReport | None:
     entry = wave.journal.get(f"{wave.step}/throttle")
     rate_wanted = wave.plan.part(ReplicaMoves).throttle_bytes_per_second
     topics = {s.change.topic for s in wave.mine if s.position in (Position.MOVING, Position.CATCHING_UP)}
-    if entry is None or rate_wanted is None or not topics or wave.id not in wave.journal:
+    # Everything was copied once: what is missing we have removed ourselves, and a second restore would not follow.
+    restored = f"{wave.step}/restore-throttle" in wave.journal
+    if entry is None or rate_wanted is None or not topics or wave.id not in wave.journal or restored:
         return None
     saved = _saved(entry)
     brokers = rate.in_force(wave.step, wave.plan, wave.journal)
