@@ -385,7 +385,8 @@ class Oracle(Effects):
         for tp, part in self.kafka.partitions.items():
             if not self.least[tp] <= set(part.replicas):
                 self.blame(f"{tp} lost a replica: {part.replicas}")
-            if not part.adding and tp not in self.foreign and len(part.replicas) > len(self.least[tp]):
+            moves = part.adding or part.removing or tp in self.foreign
+            if not moves and len(part.replicas) > len(self.least[tp]):
                 self.least[tp] = frozenset(part.replicas)
             able = {*part.isr, *part.eligible}
             if part.leader < 0 and able and able <= self.by_us - self.late and not self.could_spare(tp, able):

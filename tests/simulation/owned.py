@@ -33,6 +33,7 @@ class Owned(Evictions):
         super().__init__()
         self.paused: dict[str, str] = {}
         self.by_people: set[str] = set()
+        self.minimum_by_people: set[str] = set()
 
     def throttled(self) -> set[Any]:
         """Throttles that are not as they were at first."""
@@ -143,4 +144,4 @@ class Owned(Evictions):
     def _theirs(self, topic: str) -> bool:
         """Whether somebody else has changed it, or what its owner says."""
         changed: set[TopicPartition] = self.theirs | self.foreign | self.widened | self.anew
-        return topic in self.by_people or any(tp.topic == topic for tp in changed)
+        return topic in self.by_people | self.minimum_by_people or any(tp.topic == topic for tp in changed)
