@@ -292,7 +292,6 @@ class Faults:
         key = "TOPIC", tp.topic, MIN_ISR
         if tp.topic not in self.thinned:
             self.thinned[tp.topic] = self.kafka.dynamic.get(key)
-            self.oracle.minimum_by_people.add(tp.topic)
             self.kafka.dynamic[key] = str(len(self.kafka.partitions[tp].replicas))
             self.later(seconds, "fault", "undo", "thinned", tp.topic)
 

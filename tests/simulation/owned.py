@@ -33,7 +33,6 @@ class Owned(Evictions):
         super().__init__()
         self.paused: dict[str, str] = {}
         self.by_people: set[str] = set()
-        self.minimum_by_people: set[str] = set()
 
     def throttled(self) -> set[Any]:
         """Throttles that are not as they were at first."""
@@ -73,7 +72,7 @@ class Owned(Evictions):
         elif kind == "ResumeObjects":
             self._before_resume(name, owned)
         else:
-            self._before_edit(spec, owned)
+            self._before_edit(spec, owned, seen)
         self.effects.append(kind)
 
     def _before_resume(self, name: str, owned: dict[str, Any]) -> None:
@@ -90,7 +89,8 @@ class Owned(Evictions):
             if before and self._is_so(owned["topic"], edit) and owned["topic"] not in self.by_people:
                 self.blame(f"KafkaTopic {name} is to act again, and says {edit['name']} {edit.get('before')} still")
 
-    def _before_edit(self, spec: dict[str, Any], owned: dict[str, Any]) -> None:
+    def _before_edit(self, spec: dict[str, Any], owned: dict[str, Any], seen: dict[str, Any]) -> None:
+        """A setting is so, or was when it was read last: somebody may set another value a moment before the edit."""
         if acts(self.owners()[owned["name"]]) and owned["topic"] not in self.by_people:
             self.blame(f"edits KafkaTopic {owned['name']} while it acts")
         planned = {e["name"]: e for e in owned.get("edits", ())}
@@ -102,7 +102,9 @@ class Owned(Evictions):
             present = said(self.owners()[owned["name"]], name)
             if value != present and int(value) <= int(present or 1):
                 self.blame(f"lowers {name} of KafkaTopic {owned['name']} from {present} to {value}")
-            if not self._is_so(owned["topic"], planned[name]) and not self._theirs(owned["topic"]):
+            _, read = seen.get("configs", (0.0, {}))
+            so = self._is_so(owned["topic"], planned[name]) or read.get(("TOPIC", owned["topic"], name)) == value
+            if not so and not self._theirs(owned["topic"]):
                 self.blame(f"KafkaTopic {owned['name']} is to say {name} {value}, which is not so")
 
     def _is_so(self, topic: str, edit: dict[str, Any]) -> bool:
@@ -144,4 +146,4 @@ class Owned(Evictions):
     def _theirs(self, topic: str) -> bool:
         """Whether somebody else has changed it, or what its owner says."""
         changed: set[TopicPartition] = self.theirs | self.foreign | self.widened | self.anew
-        return topic in self.by_people | self.minimum_by_people or any(tp.topic == topic for tp in changed)
+        return topic in self.by_people or any(tp.topic == topic for tp in changed)

@@ -27,6 +27,7 @@ from kafka_medic.controller.reconciler import Reconciler
 from kafka_medic.controller.renewals import Renewals
 from tests.simulation import frozen
 from tests.simulation.api import SimApi
+from tests.simulation.brokers import MIN_ISR
 from tests.simulation.canary import SimCanary
 from tests.simulation.faults import Faults
 from tests.simulation.grounds import ENDED, RUNS, START, annotates, of_owner
@@ -450,7 +451,9 @@ class Stage(Faults):
         before = len(self.topic_operator.acted)
         self.topic_operator.look(everything=everything)
         for topic, what in self.topic_operator.acted[before:]:
-            self.oracle.put_back(topic, what)
+            # What a person has set for a while is not what the run set.
+            if what != MIN_ISR or topic not in self.thinned:
+                self.oracle.put_back(topic, what)
 
     def on_strimzi(self) -> None:
         """Its timer."""
