@@ -7,38 +7,21 @@ import pytest
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import ReplicaMoves, ReplicaRemovals
+from tests.scenario.four_brokers import LAST, QUIET, four_brokers, held, throttles
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BASE, BROKERS, World
 from tests.thorough import THOROUGH, only
 
-LEAVES = 3
 EVERY = 1 if THOROUGH else 40
-QUIET = {"playbooks": [{"name": "elect-preferred-leaders", "mode": "Observe"}]}
 BEFORE = [[3, 1, 2], [1, 2, 3], [2, 0, 1]]
 
 
 def asked(*, zookeeper: bool = False, batch: str = "1", apart: bool = False) -> World:
-    controllers = {100, 101, 102} if apart else set()
-    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"}, zookeeper=zookeeper, controllers=controllers)
-    kafka.topic("orders", *BEFORE, size=5_000_000)
-    kafka.topic("__consumer_offsets", [0, 3, 1])
-    for topic in ("orders", "__consumer_offsets"):
-        kafka.dynamic["TOPIC", topic, MIN_ISR] = "2"
-    world = World(kafka)
-    world.install(brokers=BROKERS, remediation=QUIET)
-    world.with_pods()
+    world = four_brokers(zookeeper=zookeeper, controllers={100, 101, 102} if apart else ())
     world.ask("evacuate-broker", brokers="3", batchSize=batch)
     return world
-
-
-def held(world: World, broker: int = LEAVES) -> list[str]:
-    return [str(tp) for tp, part in world.kafka.partitions.items() if broker in part.replicas]
-
-
-def throttles(world: World) -> list[tuple[str, str, str]]:
-    return [key for key in world.kafka.dynamic if "throttled" in key[2]]
 
 
 def emptied(world: World) -> None:
@@ -51,7 +34,7 @@ def emptied(world: World) -> None:
 
 
 def go(world: World) -> str:
-    if world.kafka.apart:
+    if world.kafka.apart or world.kafka.zookeeper:
         return "so its Pod may go"
     return "but is a voter of the KRaft quorum: its Pod has to stay as long as it is"
 
@@ -283,7 +266,7 @@ def test_a_replica_that_is_behind_on_the_broker_that_leaves_is_named_before_anyt
     """With ZooKeeper no copy would ever end beside it."""
     world = asked()
     world.kafka.copies_per_tick = 0
-    world.kafka.partitions[TopicPartition("orders", 1)].isr.remove(LEAVES)
+    world.kafka.partitions[TopicPartition("orders", 1)].isr.remove(LAST)
     for _ in range(5):
         world.step()
     assert world.run().status.plan is None

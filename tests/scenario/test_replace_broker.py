@@ -6,32 +6,19 @@ import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.remediation_plan import ReplicaMoves
+from tests.scenario.four_brokers import LAST, QUIET, four_brokers, held, throttles
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BROKERS, World
 from tests.thorough import THOROUGH, only
 
-GONE = 3
 EVERY = 1 if THOROUGH else 40
 """`make simulate` dies at every moment, `make check` at some."""
 FIVE: dict[int, str | None] = {0: "a", 1: "b", 2: "c", 3: "a", 4: "b"}
-QUIET = {"playbooks": [{"name": "elect-preferred-leaders", "mode": "Observe"}]}
 
 
-def four_brokers(*, zookeeper: bool = False, racks: dict[int, str | None] | None = None) -> World:
-    kafka = SimKafka(racks=racks or {0: "a", 1: "b", 2: "c", 3: "a"}, zookeeper=zookeeper)
-    kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1], size=5_000_000)
-    kafka.topic("__consumer_offsets", [0, 3, 1])
-    for topic in ("orders", "__consumer_offsets"):
-        kafka.dynamic["TOPIC", topic, MIN_ISR] = "2"
-    world = World(kafka)
-    world.install(brokers=BROKERS, remediation=QUIET)
-    world.with_pods()
-    return world
-
-
-def lose(world: World, broker: int = GONE) -> None:
+def lose(world: World, broker: int = LAST) -> None:
     """With its node and its volume: nothing starts it again."""
     world.kafka.stop(broker)
     assert world.pods is not None
@@ -41,14 +28,6 @@ def lose(world: World, broker: int = GONE) -> None:
 @pytest.fixture
 def world() -> World:
     return four_brokers()
-
-
-def held(world: World, broker: int = GONE) -> list[str]:
-    return [str(tp) for tp, part in world.kafka.partitions.items() if broker in part.replicas]
-
-
-def throttles(world: World) -> list[tuple[str, str, str]]:
-    return [key for key in world.kafka.dynamic if "throttled" in key[2]]
 
 
 def test_a_broker_that_stays_away_is_replaced(world: World) -> None:
@@ -62,7 +41,7 @@ def test_a_broker_that_stays_away_is_replaced(world: World) -> None:
     assert (began - world.runs()[0].metadata.creation_timestamp).total_seconds() < 60
     plan = run.status.plan
     assert plan is not None
-    assert plan.part(ReplicaMoves).replaced_brokers == (GONE,)
+    assert plan.part(ReplicaMoves).replaced_brokers == (LAST,)
     assert plan.moves == plan.part(ReplicaMoves).lower_bound_moves == 3
     assert "replace broker 3 in 3 partitions of 2 topics" in plan.summary
     assert world.kafka.writes == []
@@ -84,9 +63,9 @@ def test_a_broker_that_is_away_for_a_rollout_is_not_replaced(world: World) -> No
     for _ in range(100):
         world.step()  # 25 minutes
     assert world.runs() == []
-    world.kafka.start(GONE)
+    world.kafka.start(LAST)
     assert world.pods is not None
-    world.pods.ready(GONE)
+    world.pods.ready(LAST)
     for _ in range(100):
         world.step()
     assert world.runs() == []
@@ -100,7 +79,7 @@ def test_a_request_to_replace_a_broker_that_is_up_ends_and_does_not_wait_for_its
     assert run.status.phase == "Superseded"
     assert "broker 3 is up" in run.status.message
     assert "evacuate-broker" in run.status.message
-    world.kafka.stop(GONE)
+    world.kafka.stop(LAST)
     for _ in range(20):
         world.step()
     assert all(r.status.plan is None for r in world.runs()), "a broker that restarts is not what somebody asked about"
@@ -114,14 +93,14 @@ def test_a_broker_that_comes_back_meanwhile_ends_the_run(zookeeper: bool) -> Non
     world.kafka.copies_per_tick = 0
     world.approve(world.until_phase("AwaitingApproval"))
     world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
-    world.kafka.start(GONE)
+    world.kafka.start(LAST)
     assert world.pods is not None
-    world.pods.ready(GONE)
+    world.pods.ready(LAST)
     ended = world.until_phase("Superseded")
     assert "broker 3 is back" in ended.status.message
     world.kafka.copies_per_tick = 2
     world.until(lambda: all(len(p.isr) == 3 for p in world.kafka.partitions.values()))
-    assert held(world) == ["orders-0", "orders-1", "__consumer_offsets-0"]
+    assert held(world) == ["__consumer_offsets-0", "orders-0", "orders-1"]
     assert throttles(world) == []
 
 
@@ -132,9 +111,9 @@ def test_a_plan_does_not_lie_in_wait_for_the_next_restart_of_a_broker_that_is_ba
     lose(world)
     world.ask("replace-broker", brokers="3")
     run = world.until_phase("AwaitingApproval")
-    world.kafka.start(GONE)
+    world.kafka.start(LAST)
     assert world.pods is not None
-    world.pods.ready(GONE)
+    world.pods.ready(LAST)
     if approved:
         world.approve(run)
     ended = world.until_phase("Superseded")
@@ -219,9 +198,9 @@ def test_a_proposal_waits_where_the_named_broker_cannot_take_what_others_could()
     (run,) = world.runs()
     assert run.status.phase == "Planning"
     assert "every broker that may get a replica holds one already: orders" in run.status.message
-    world.kafka.start(GONE)
+    world.kafka.start(LAST)
     assert world.pods is not None
-    world.pods.ready(GONE)
+    world.pods.ready(LAST)
     world.until_phase("Superseded")
 
 
@@ -259,7 +238,7 @@ def test_a_disk_that_fills_up_after_the_plan_holds_the_next_wave(world: World) -
 
 def test_a_broker_that_answers_and_is_not_registered_is_not_replaced(world: World) -> None:
     """A zombie goes on serving whoever asks it."""
-    world.kafka.fence(GONE)
+    world.kafka.fence(LAST)
     world.ask("replace-broker", brokers="3")
     for _ in range(10):
         world.step()
@@ -306,7 +285,7 @@ def test_an_aborted_replacement_leaves_nothing_behind(world: World) -> None:
     world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
     world.approve(world.run(), decision="Reject")
     world.until_phase("Aborted")
-    assert held(world) == ["orders-0", "orders-1", "__consumer_offsets-0"]
+    assert held(world) == ["__consumer_offsets-0", "orders-0", "orders-1"]
     assert not any(p.adding or p.removing for p in world.kafka.partitions.values())
     assert throttles(world) == []
 
@@ -322,9 +301,9 @@ def test_a_cancel_waits_where_it_would_take_a_replica_that_is_needed() -> None:
     world.until(lambda: bool(part.adding))
     world.kafka.stop(0)
     part.isr.append(2)
-    world.kafka.start(GONE)
+    world.kafka.start(LAST)
     assert world.pods is not None
-    world.pods.ready(GONE)
+    world.pods.ready(LAST)
     world.until(lambda: "not cancelled yet" in world.run().status.message)
     for _ in range(10):
         world.step()

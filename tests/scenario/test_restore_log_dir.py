@@ -10,25 +10,12 @@ from kafka_medic.clients.answers import LogDirs
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.remediation_plan import ReplicaMoves
+from tests.scenario.four_brokers import LAST, QUIET, four_brokers, held, throttles
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BROKERS, World
 
-BROKEN = 3
-QUIET = {"playbooks": [{"name": "elect-preferred-leaders", "mode": "Observe"}]}
 ORDERS = [TopicPartition("orders", n) for n in range(3)]
-
-
-def four_brokers(*, zookeeper: bool = False) -> World:
-    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"}, zookeeper=zookeeper)
-    kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1], size=5_000_000)
-    kafka.topic("__consumer_offsets", [0, 3, 1])
-    for topic in ("orders", "__consumer_offsets"):
-        kafka.dynamic["TOPIC", topic, MIN_ISR] = "2"
-    world = World(kafka)
-    world.install(brokers=BROKERS, remediation=QUIET)
-    world.with_pods()
-    return world
 
 
 @pytest.fixture
@@ -36,20 +23,12 @@ def world() -> World:
     return four_brokers()
 
 
-def held(world: World) -> list[str]:
-    return sorted(str(tp) for tp, part in world.kafka.partitions.items() if BROKEN in part.replicas)
-
-
-def throttles(world: World) -> list[tuple[str, str, str]]:
-    return [key for key in world.kafka.dynamic if "throttled" in key[2]]
-
-
 def silent_disks(world: World) -> None:
     """The broker answers everything but DescribeLogDirs."""
     real = world.kafka.log_dirs
 
     def answer(brokers: Sequence[int]) -> Mapping[int, LogDirs | ReadFailed]:
-        return {**real(brokers), BROKEN: ReadFailed(FailureKind.OTHER, "timed out")}
+        return {**real(brokers), LAST: ReadFailed(FailureKind.OTHER, "timed out")}
 
     world.kafka.log_dirs = answer  # type: ignore[method-assign]
 
@@ -61,13 +40,13 @@ def told_again(world: World) -> None:
 @pytest.mark.parametrize("zookeeper", [False, True])
 def test_what_is_on_the_failed_directory_gets_another_broker_and_nothing_else_moves(zookeeper: bool) -> None:
     world = four_brokers(zookeeper=zookeeper)
-    world.kafka.disk_fails(BROKEN, {ORDERS[0], TopicPartition("__consumer_offsets", 0)})
+    world.kafka.disk_fails(LAST, {ORDERS[0], TopicPartition("__consumer_offsets", 0)})
     world.until(lambda: any(r.spec.playbook.name == "restore-log-dir" for r in world.runs()), reconciles=200)
     run = world.until_phase("AwaitingApproval")
     assert run.spec.playbook.name == "restore-log-dir"
     plan = run.status.plan
     assert plan is not None
-    assert plan.part(ReplicaMoves).replaced_brokers == (BROKEN,)
+    assert plan.part(ReplicaMoves).replaced_brokers == (LAST,)
     assert plan.moves == plan.part(ReplicaMoves).lower_bound_moves == 2
     assert "2 partitions of 2 topics" in plan.summary
     assert "on the failed log directory of broker 3" in plan.summary
@@ -81,12 +60,12 @@ def test_what_is_on_the_failed_directory_gets_another_broker_and_nothing_else_mo
 
 def test_a_directory_that_comes_back_meanwhile_ends_the_run(world: World) -> None:
     """With its records: the replica needs less data than a copy."""
-    world.kafka.disk_fails(BROKEN, {ORDERS[0], ORDERS[1]})
+    world.kafka.disk_fails(LAST, {ORDERS[0], ORDERS[1]})
     world.ask("restore-log-dir", brokers="3")
     world.kafka.copies_per_tick = 0
     world.approve(world.until_phase("AwaitingApproval"))
     world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
-    world.kafka.disk_replaced(BROKEN)
+    world.kafka.disk_replaced(LAST)
     ended = world.until_phase("Superseded")
     assert "broker 3 is back" in ended.status.message
     world.kafka.copies_per_tick = 2
@@ -101,7 +80,7 @@ def test_what_is_in_sync_on_the_failed_directory_alone_is_left_out_and_named(wor
     world.api.touch("/apis/kafkamedic.dev/v1alpha1/namespaces/ns/kafkaclusters/c")["spec"]["expectations"] = {
         "topics": [{"pattern": "scratch", "exempt": True}]
     }
-    world.kafka.disk_fails(BROKEN, {TopicPartition("scratch", 0), ORDERS[0]})
+    world.kafka.disk_fails(LAST, {TopicPartition("scratch", 0), ORDERS[0]})
     world.ask("restore-log-dir", brokers="3")
     run = world.until_phase("AwaitingApproval")
     assert run.status.plan is not None
@@ -116,7 +95,7 @@ def test_what_is_in_sync_on_the_failed_directory_alone_is_left_out_and_named(wor
 def test_a_copy_that_takes_long_is_no_directory_that_is_back(zookeeper: bool) -> None:
     """What the reassignment removes is not known to be on the failed directory, since it may be missing for that."""
     world = four_brokers(zookeeper=zookeeper)
-    world.kafka.disk_fails(BROKEN, {ORDERS[0], ORDERS[1], TopicPartition("__consumer_offsets", 0)})
+    world.kafka.disk_fails(LAST, {ORDERS[0], ORDERS[1], TopicPartition("__consumer_offsets", 0)})
     world.ask("restore-log-dir", brokers="3", waveBytesPerBroker="5000000")
     world.kafka.copies_per_tick = 0
     world.approve(world.until_phase("AwaitingApproval"))
@@ -132,7 +111,7 @@ def test_a_copy_that_takes_long_is_no_directory_that_is_back(zookeeper: bool) ->
 
 def test_directories_that_could_not_be_read_are_not_back(world: World) -> None:
     """The copies go on, and no approval is lost."""
-    world.kafka.disk_fails(BROKEN, {ORDERS[0], ORDERS[1]})
+    world.kafka.disk_fails(LAST, {ORDERS[0], ORDERS[1]})
     world.ask("restore-log-dir", brokers="3")
     run = world.until_phase("AwaitingApproval")
     assert run.status.plan is not None
@@ -166,10 +145,10 @@ def test_a_broker_whose_directories_are_well_has_nothing_to_restore(world: World
 
 def test_nothing_is_replaced_that_the_broker_still_serves(world: World) -> None:
     """The directory is back between approval and effect: the guard asks the broker itself."""
-    world.kafka.disk_fails(BROKEN, {ORDERS[0]})
+    world.kafka.disk_fails(LAST, {ORDERS[0]})
     world.ask("restore-log-dir", brokers="3")
     run = world.until_phase("AwaitingApproval")
-    world.kafka.disk_replaced(BROKEN)
+    world.kafka.disk_replaced(LAST)
     world.approve(run)
     for _ in range(20):
         world.step()
@@ -179,13 +158,13 @@ def test_nothing_is_replaced_that_the_broker_still_serves(world: World) -> None:
 
 def test_a_broker_that_goes_down_with_its_disk_is_waited_for_by_nobody_else(world: World) -> None:
     """It is not needed for the copies: they go on, and what it held besides is the matter of replace-broker."""
-    world.kafka.disk_fails(BROKEN, {ORDERS[0]})
+    world.kafka.disk_fails(LAST, {ORDERS[0]})
     world.ask("restore-log-dir", brokers="3")
     run = world.until_phase("AwaitingApproval")
     world.kafka.copies_per_tick = 0
     world.approve(run)
     world.until(lambda: any(p.adding for p in world.kafka.partitions.values()))
-    world.kafka.stop(BROKEN)
+    world.kafka.stop(LAST)
     world.kafka.copies_per_tick = 2
     world.until_phase("Succeeded")
     assert held(world) == ["__consumer_offsets-0", "orders-1"]
@@ -199,7 +178,7 @@ def test_a_broker_that_goes_down_with_its_disk_is_waited_for_by_nobody_else(worl
     ],
 )
 def test_a_request_that_could_only_wait_ends(world: World, named: str, why: str) -> None:
-    world.kafka.disk_fails(BROKEN, {ORDERS[0], ORDERS[1]})
+    world.kafka.disk_fails(LAST, {ORDERS[0], ORDERS[1]})
     world.ask("restore-log-dir", brokers=named)
     for _ in range(5):
         world.step()
@@ -214,7 +193,7 @@ def test_a_partition_that_every_broker_holds_does_not_keep_the_rest_of_its_topic
     world = World(kafka)
     world.install(brokers=BROKERS, remediation=QUIET)
     world.with_pods()
-    kafka.disk_fails(BROKEN, set(kafka.partitions))
+    kafka.disk_fails(LAST, set(kafka.partitions))
     world.ask("restore-log-dir", brokers="3")
     run = world.until_phase("AwaitingApproval")
     assert run.status.plan is not None

@@ -15,7 +15,7 @@ from tests.simulation.kafka import SimKafka
 from tests.simulation.oracle import CLUSTER
 from tests.simulation.pods import OWNER, STRIMZI
 from tests.simulation.stage import Stage
-from tests.simulation.world import BROKERS
+from tests.simulation.world import BROKERS, four_broker_cluster
 
 
 def _healthy_kafka() -> SimKafka:
@@ -263,11 +263,7 @@ def _raise(
 def _lost_broker(*, serves: bool = False, **how: Any) -> Stage:
     """A broker has gone with its volume, half an hour ago, and nobody brings it back. `serves`: it has not gone, and
     the controller alone has lost it."""
-    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"})
-    kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1])
-    kafka.topic("__consumer_offsets", [0, 3, 1])
-    for topic in ("orders", "__consumer_offsets"):
-        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
+    kafka = four_broker_cluster()
     stage = _stage(kafka, **how)
     if serves:
         kafka.fence(3)
@@ -281,11 +277,7 @@ def _lost_broker(*, serves: bool = False, **how: Any) -> Stage:
 
 def _broken_disk(**how: Any) -> Stage:
     """One of two log directories of a broker has failed half an hour ago, with most of what it holds."""
-    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"})
-    kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1])
-    kafka.topic("__consumer_offsets", [0, 3, 1])
-    for topic in ("orders", "__consumer_offsets"):
-        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
+    kafka = four_broker_cluster()
     stage = _stage(kafka, **how)
     kafka.disk_fails(3, {TopicPartition("orders", 0), TopicPartition("orders", 1)})
     stage.world.ask("restore-log-dir", brokers="3")
@@ -294,11 +286,7 @@ def _broken_disk(**how: Any) -> Stage:
 
 def _leaving_broker(**how: Any) -> Stage:
     """A broker is to be removed, and somebody asks for it to be emptied."""
-    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"})
-    kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1])
-    kafka.topic("__consumer_offsets", [0, 3, 1])
-    for topic in ("orders", "__consumer_offsets"):
-        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
+    kafka = four_broker_cluster()
     stage = _stage(kafka, **how)
     stage.world.ask("evacuate-broker", brokers="3", batchSize="1")
     return stage

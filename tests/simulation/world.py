@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -256,6 +256,23 @@ def factor_one_cluster() -> SimKafka:
     kafka.topic("__consumer_offsets", [0], [1], [2])
     for topic in ("orders", "payments", "__consumer_offsets"):
         kafka.dynamic["TOPIC", topic, MIN_ISR] = "1"
+    return kafka
+
+
+def four_broker_cluster(
+    racks: Mapping[int, str | None] | None = None,
+    *,
+    zookeeper: bool = False,
+    controllers: Collection[int] = (),
+    size: int = 1000,
+) -> SimKafka:
+    """Broker 3 is in each kind of place: it leads, follows, and has no replica of one partition."""
+    racks = racks or {0: "a", 1: "b", 2: "c", 3: "a"}
+    kafka = SimKafka(racks=dict(racks), zookeeper=zookeeper, controllers=set(controllers))
+    kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1], size=size)
+    kafka.topic("__consumer_offsets", [0, 3, 1])
+    for topic in ("orders", "__consumer_offsets"):
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = "2"
     return kafka
 
 

@@ -104,7 +104,7 @@ def _why_lower(plan: Plan, snapshot: Snapshot, where: Sequence[Standing]) -> str
     if behind := left_behind(plan, snapshot, where):
         return f"replicas outside the plan fall behind ({some(behind, 3)})"
     slow = slow_records(plan, snapshot)
-    return f"clients wait: a record of the canary to {some(slow, 3)}" if slow else ""
+    return f"canary records wait ({some(slow, 3)})" if slow else ""
 
 
 def _canary_unknown(snapshot: Snapshot) -> bool:
