@@ -120,6 +120,7 @@ def test_the_finding_proposes_it_and_the_volume_has_enough_free_afterwards(zooke
         copied |= {tp for tp in moving if len(parts[tp].isr) == 4}
         assert copied == moving or all(FILLS in parts[tp].replicas for tp in moving)
         assert all(len(p.isr) >= 3 for p in parts.values())
+        assert "LeftoverThrottle" not in {f["type"] for f in world.cluster()["status"]["findings"]}
         if world.run().status.phase == "Succeeded":
             break
     assert world.run().status.phase == "Succeeded"

@@ -210,7 +210,8 @@ class Reconciler:
         return seen
 
     def _diagnose(self, cluster: KafkaCluster, snapshot: Snapshot, runs: Sequence[Remediation]) -> tuple[Finding, ...]:
-        plans = [r.status.plan for r in runs if r.status.phase in ACTING_PHASES and r.status.plan is not None]
+        acting = [(r.status.phase, r.status.plan) for r in runs if r.status.phase in ACTING_PHASES]
+        plans = [plan for _, plan in acting if plan is not None]
         moves = [plan.part(ReplicaMoves) for plan in plans]
         ours = frozenset(TopicPartition(c.topic, c.partition) for own in moves for c in own.changes)
         adding = [plan for plan, own in zip(plans, moves, strict=True) if own.replication_factor is not None]
@@ -222,6 +223,10 @@ class Reconciler:
             fired=[f.id for f in cluster.status.findings if f.state is FindingState.FIRING],
             ours=ours | self._canary.ours,
             being_set=frozenset(c.resource_name for plan in adding for c in plan.part(SettingChanges).config_changes),
+            throttling=any(
+                phase in (Phase.RUNNING, Phase.VERIFYING) and plan is not None and plan.part(ReplicaMoves).changes
+                for phase, plan in acting
+            ),
             memory=self._observer.kept_state.memory,
             skew=self.clients.store.api.skew,
             leaving=leaving_brokers(self._strimzi, [OtherRun.of(run) for run in runs]),

@@ -82,6 +82,7 @@ def diagnose(
     fired: Collection[str] = (),
     ours: frozenset[TopicPartition] = frozenset(),
     being_set: frozenset[str] = frozenset(),
+    throttling: bool = False,
     memory: DetectorMemory | None = None,
     skew: Skew | None = None,
     leaving: Mapping[int, str] | None = None,
@@ -94,12 +95,23 @@ def diagnose(
     given longer from now on: a broker that hung for a while and whose Pod then is not Ready has not begun to start.
 
     `ours` are the partitions that a run of this project is reassigning: they are nobody else's reassignment.
-    `being_set` are the topics whose settings such a run changes afterwards. `skew`: of the API server's clock.
+    `being_set` are the topics whose settings such a run changes afterwards. `throttling`: such a run goes on, with its
+    throttle set or about to be. `skew`: of the API server's clock.
     `leaving`: brokers that are to hold nothing, and who says so.
     """
     if previous is not None and previous.taken_at >= snapshot.taken_at:
         previous = None  # a clock that went back, or the same snapshot twice: nothing lasted in between
-    scene = Scene(snapshot, expectations or Expectations(), previous, ours, being_set, memory, skew, leaving or {})
+    scene = Scene(
+        snapshot,
+        expectations or Expectations(),
+        previous=previous,
+        ours=ours,
+        being_set=being_set,
+        throttling=throttling,
+        memory=memory,
+        skew=skew,
+        leaving=leaving or {},
+    )
     if snapshot.partitions is not None:
         topics: Any = pc.unique(snapshot.partitions["topic"])
         scene.expectations.learn(topics.to_pylist())

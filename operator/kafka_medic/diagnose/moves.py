@@ -36,6 +36,8 @@ def detect(scene: Scene) -> Iterator[Finding]:
     moving = p.moving
     if moving.any():
         yield from _foreign(scene, p, moving)
+    elif scene.throttling:
+        return  # until its replicas have stayed in sync for a while: the run itself removes its throttle then
     elif bool(np.all(p.adding.known & p.removing.known)) and not scene.unknown("reassignments"):
         yield from _leftover(scene)
 

@@ -222,6 +222,7 @@ def test_throttles_in_use_static_empty_or_with_reassignments_unknown_are_silent(
     unknown = [worlds.partition("orders", 0, adding=None)]
     assert found(worlds.healthy(rows=unknown, configs=set_)) == {}
     assert found(worlds.healthy(sources=worlds.sources(reassignments="refused"), configs=set_)) == {}
+    assert diagnose(worlds.healthy(configs=set_), throttling=True) == ()
     static = worlds.configs(
         ("BROKER", "1", "leader.replication.throttled.rate", "1", False),
         ("TOPIC", "orders", "leader.replication.throttled.replicas", "", True),
