@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kafka_medic.cli import exits, output
-from kafka_medic.cli.plan_arguments import FOR_PEOPLE, LARGEST_LOCAL, MOVING, RAISE, VERIFY
+from kafka_medic.cli.plan_arguments import FOR_PEOPLE, LARGEST_LOCAL, MOVING, RAISE, RELIEF, VERIFY
 from kafka_medic.cli.plan_check import DefectError, checked_and_written
 from kafka_medic.cli.plan_figures import figures
 from kafka_medic.cli.plan_report import about_plan
@@ -30,7 +30,7 @@ from kafka_medic.plan.files.report_data import ReportData, report_data
 from kafka_medic.plan.memory import keep_freed
 from kafka_medic.plan.model import PREFERRED_ORDER, Plan, Summary
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
-from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relieve, Relocation, SpreadRacks
 from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.relocate import plan_relocation
 from kafka_medic.plan.spark.session import SparkError
@@ -185,7 +185,7 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
 def _allowed(args: argparse.Namespace) -> Allowed:
     """The limits of the command line; the topics of a raise are exempt by its factors."""
     for name in ("max_moves", "max_bytes", "max_moves_per_broker", "max_bytes_per_broker"):
-        limit = getattr(args, name)
+        limit = getattr(args, name, None)
         if limit is not None and limit < 1:
             raise _OptionError(f"--{name.replace('_', '-')} {limit}: must be at least 1")
     if both := set(args.exclude_broker) & set(args.only_gives):
@@ -194,14 +194,18 @@ def _allowed(args: argparse.Namespace) -> Allowed:
         frozenset(args.exclude_broker),
         frozenset(args.only_gives),
         tuple(getattr(args, "exclude_topic", ())),
-        None if args.question == "lower-imbalance" else args.max_moves,
-        args.max_bytes,
-        args.max_moves_per_broker,
-        args.max_bytes_per_broker,
+        *(() if args.question == RELIEF else _limits(args)),
     )
 
 
-def _question(args: argparse.Namespace) -> Leave | SpreadRacks | LowerImbalance:
+def _limits(args: argparse.Namespace) -> tuple[int | None, ...]:
+    moves = None if args.question == "lower-imbalance" else args.max_moves
+    return moves, args.max_bytes, args.max_moves_per_broker, args.max_bytes_per_broker
+
+
+def _question(args: argparse.Namespace) -> Leave | SpreadRacks | LowerImbalance | Relieve:
+    if args.question == RELIEF:
+        return Relieve(tuple(map(_bytes_to_free, args.free)))
     if args.question == "spread-racks":
         return SpreadRacks()
     if args.question == "lower-imbalance":
@@ -241,6 +245,10 @@ def _here(
 def _takes_spark(args: argparse.Namespace) -> bool:
     """Whether the plan is made on Spark. Raises _OptionError for what no other engine reads, SparkError for settings
     that are none."""
+    if args.question == RELIEF:  # which replicas leave is chosen once, for all partitions together
+        if isinstance(args.partitions, str):
+            raise _OptionError(f"--partitions {args.partitions}: {RELIEF} is not planned on Spark; give a file")
+        return False
     spark_settings(args)
     only_spark = [
         option
@@ -278,6 +286,14 @@ def _topic_factor(text: str) -> tuple[str, int]:
     if not pattern or not number.isdecimal():
         raise _OptionError(f"--topic-factor {text}: must be PATTERN=N")
     return pattern, int(number)
+
+
+def _bytes_to_free(text: str) -> tuple[int, int]:
+    """(broker, bytes)."""
+    broker, _, number = text.partition("=")
+    if not (broker.isdecimal() and number.isdecimal()):
+        raise _OptionError(f"--free {text}: must be N=BYTES, for example 7=500000000000")
+    return int(broker), int(number)
 
 
 def _note_read(partitions: pa.Table, brokers: Sequence[Broker]) -> None:

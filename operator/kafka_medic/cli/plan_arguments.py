@@ -19,11 +19,13 @@ MOVING = {
     "move-off": "move every replica off brokers that are alive",
     "spread-racks": "spread partitions whose replicas share a rack, as far as there are racks, with the fewest moves",
     "lower-imbalance": "make replicas per broker as even as a number of moves can make them",
+    "relieve-disk": "move replicas off brokers whose disks fill up, with as few bytes as possible",
 }
 FOR_PEOPLE = (
-    "A plan also removes replicas. The operator carries out no such plan: you carry it "
+    "A plan also removes replicas. The operator makes its own plans and carries out no file: you carry it "
     "out, wave by wave, with kafka-reassign-partitions.sh."
 )
+RELIEF = "relieve-disk"
 LEAVING = ("replace-broker", "move-off")
 _EXAMPLES = {
     RAISE: """\
@@ -47,6 +49,9 @@ _EXAMPLES = {
 """,
     "lower-imbalance": """\
   kafka-medic plan lower-imbalance --max-moves 500 --partitions snapshot.json --output plan/
+""",
+    RELIEF: """\
+  kafka-medic plan relieve-disk --free 7=500000000000 --partitions snapshot.json --output plan/
 """,
 }
 _FILES = """\
@@ -134,8 +139,14 @@ def _add_moving(questions: Any, question: str, summary: str) -> None:
             "--skip-lost", action="store_true",
             help="leave out the partitions that are in sync on no other broker, and list them in left-out.csv",
         )  # fmt: skip
-    _add_allowed(moving, topics=True, moves_needed=question == "lower-imbalance")
-    add_engine(moving)
+    if question == RELIEF:
+        moving.add_argument(
+            "--free", action="append", required=True, metavar="N=BYTES",
+            help="so many bytes are to leave broker N, which receives none (repeat it); every size has to be known",
+        )  # fmt: skip
+    _add_allowed(moving, topics=True, moves_needed=question == "lower-imbalance", limited=question != RELIEF)
+    if question != RELIEF:
+        add_engine(moving)
 
 
 def _add_verifying(questions: Any) -> None:
@@ -169,8 +180,10 @@ def _add_factors(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _add_allowed(parser: argparse.ArgumentParser, *, topics: bool = False, moves_needed: bool = False) -> None:
-    """The limits that hold for every question."""
+def _add_allowed(
+    parser: argparse.ArgumentParser, *, topics: bool = False, moves_needed: bool = False, limited: bool = True
+) -> None:
+    """The limits that hold for every question. limited: one on what is copied may be given."""
     limits = parser.add_argument_group(
         "limits", "What does not fit them is left out, counted, and listed in left-out.csv. The most exposed "
         "partitions come first.",
@@ -188,6 +201,8 @@ def _add_allowed(parser: argparse.ArgumentParser, *, topics: bool = False, moves
         "--only-gives", type=int, action="append", default=[], metavar="N",
         help="a broker that takes no replica, but may give some (repeat it)",
     )  # fmt: skip
+    if not limited:
+        return
     limits.add_argument(
         "--max-moves", type=int, required=moves_needed, metavar="N", help="the most replicas that are copied"
     )

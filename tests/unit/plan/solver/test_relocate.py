@@ -204,11 +204,59 @@ def test_the_command_writes_a_plan_for_people(tmp_path, capsys, options, moves):
     assert main.main([*line, "--output", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr()
     assert "replicas moved" in printed.out
-    assert "The operator carries out no such plan" in printed.err
+    assert "carries out no file" in printed.err
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["moves"] == moves
     request = json.loads((tmp_path / "out" / "reassignment.json").read_text())
     assert all(len(row["replicas"]) == 2 for row in request["partitions"])
     assert (tmp_path / "out" / "plan.parquet").exists()
+
+
+def relieved(folder, *options, sizes=(70, 40, 20)):
+    rows = [[1, 2], [1, 3], [2, 1]]
+    listed = [
+        {"topic": "t", "partition": n, "replicas": row, "isr": row, "sizeBytes": size}
+        for n, (row, size) in enumerate(zip(rows, sizes, strict=True))
+    ]
+    (folder / "p.json").write_text(json.dumps(listed))
+    (folder / "b.json").write_text(json.dumps([{"id": n, "diskFree": 100} for n in (1, 2, 3, 4)]))
+    line = ["plan", "relieve-disk", *options, "--partitions", str(folder / "p.json")]
+    return main.main([*line, "--brokers", str(folder / "b.json"), "--output", str(folder / "out")])
+
+
+@pytest.mark.parametrize(("need", "left"), [(15, {2}), (41, {1, 2}), (70, {0}), (130, {0, 1, 2})])
+def test_the_command_frees_bytes_of_a_disk_with_as_few_bytes_as_can_be(tmp_path, need, left):
+    assert relieved(tmp_path, "--free", f"1={need}") == 0
+    request = json.loads((tmp_path / "out" / "reassignment.json").read_text())["partitions"]
+    assert {row["partition"] for row in request} == left
+    assert all(1 not in row["replicas"] and len(row["replicas"]) == 2 for row in request)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--free", "1"), "--free 1: must be N=BYTES, for example 7=500000000000"),
+        (("--free", "1=0"), "b.json: 0 bytes are below 1"),
+        (("--free", "9=5"), "b.json: broker 9 is not listed"),
+        (("--free", "1=131"), "b.json: 131 bytes have to leave broker 1, and replicas of only 130 can"),
+        (("--free", "1=5", "--free", "1=6"), "b.json: broker 1 is named twice"),
+    ],
+)
+def test_a_disk_that_cannot_be_relieved_so_is_exit_4_and_nothing_written(tmp_path, capsys, options, reason):
+    assert relieved(tmp_path, *options) == 4
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_disk_is_not_relieved_on_spark(tmp_path, capsys):
+    (tmp_path / "b.json").write_text('[{"id": 1}]')
+    line = ["plan", "relieve-disk", "--free", "1=5", "--partitions", "s3a://b/p", "--output", str(tmp_path / "out")]
+    assert main.main([*line, "--brokers", str(tmp_path / "b.json")]) == 4
+    assert "--partitions s3a://b/p: relieve-disk is not planned on Spark; give a file" in capsys.readouterr().err
+
+
+def test_a_replica_of_unknown_size_relieves_no_disk(tmp_path, capsys):
+    assert relieved(tmp_path, "--free", "1=50", sizes=(None, 40, 20)) == 0
+    assert "left out: 1 partition" in capsys.readouterr().err
 
 
 def test_partitions_on_a_dead_broker_are_left_alone_and_that_is_said(tmp_path, capsys):
