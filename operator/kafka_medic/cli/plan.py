@@ -209,7 +209,7 @@ def _question(args: argparse.Namespace) -> Leave | SpreadRacks | LowerImbalance 
     if args.question == "spread-racks":
         return SpreadRacks()
     if args.question == "lower-imbalance":
-        return LowerImbalance(args.max_moves)
+        return LowerImbalance(args.max_moves, by_bytes=args.balance == "bytes")
     gone = args.question == "replace-broker"
     return Leave(tuple(sorted(set(args.broker))), gone=gone, skip_lost=gone and args.skip_lost)
 
@@ -245,7 +245,7 @@ def _here(
 def _takes_spark(args: argparse.Namespace) -> bool:
     """Whether the plan is made on Spark. Raises _OptionError for what no other engine reads, SparkError for settings
     that are none."""
-    if args.question == RELIEF:  # which replicas leave is chosen once, for all partitions together
+    if args.question == RELIEF:
         if isinstance(args.partitions, str):
             raise _OptionError(f"--partitions {args.partitions}: {RELIEF} is not planned on Spark; give a file")
         return False
@@ -261,6 +261,13 @@ def _takes_spark(args: argparse.Namespace) -> bool:
     ]  # fmt: skip
     if only_spark and args.engine == "local":
         raise _OptionError(f"{only_spark[0]}: is for Spark alone: leave out --engine local")
+    if args.question == "lower-imbalance" and args.balance == "bytes":
+        if only_spark or args.engine == "spark":
+            raise _OptionError(
+                f"{only_spark[0] if only_spark else '--engine spark'}: --balance bytes lowers imbalance in one process "
+                "alone; give a file and leave out --engine"
+            )
+        return False
     if args.engine != "auto" or only_spark:
         return args.engine == "spark" or bool(only_spark)
     return _is_large(args.partitions)

@@ -18,7 +18,7 @@ MOVING = {
     "replace-broker": "move the replicas of brokers that are gone to others, which copy them from those that are left",
     "move-off": "move every replica off brokers that are alive",
     "spread-racks": "spread partitions whose replicas share a rack, as far as there are racks, with the fewest moves",
-    "lower-imbalance": "make replicas per broker as even as a number of moves can make them",
+    "lower-imbalance": "make replicas per broker, or bytes, as even as a number of moves can make them",
     "relieve-disk": "move replicas off brokers whose disks fill up, with as few bytes as possible",
 }
 FOR_PEOPLE = (
@@ -49,6 +49,7 @@ _EXAMPLES = {
 """,
     "lower-imbalance": """\
   kafka-medic plan lower-imbalance --max-moves 500 --partitions snapshot.json --output plan/
+  kafka-medic plan lower-imbalance --balance bytes --max-moves 50 --partitions snapshot.json --output plan/
 """,
     RELIEF: """\
   kafka-medic plan relieve-disk --free 7=500000000000 --partitions snapshot.json --output plan/
@@ -112,10 +113,7 @@ def _add_raising(questions: Any) -> None:
     _add_output(raising)
     _add_factors(raising)
     _add_allowed(raising)
-    raising.add_argument(
-        "--balance", choices=("replicas", "bytes"), default="replicas",
-        help="what is to be even over the brokers: replicas (default) or bytes, for which every size has to be known",
-    )  # fmt: skip
+    _add_balance(raising)
     add_engine(raising)
 
 
@@ -144,9 +142,18 @@ def _add_moving(questions: Any, question: str, summary: str) -> None:
             "--free", action="append", required=True, metavar="N=BYTES",
             help="so many bytes are to leave broker N, which receives none (repeat it); every size has to be known",
         )  # fmt: skip
+    if question == "lower-imbalance":
+        _add_balance(moving)
     _add_allowed(moving, topics=True, moves_needed=question == "lower-imbalance", limited=question != RELIEF)
     if question != RELIEF:
         add_engine(moving)
+
+
+def _add_balance(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--balance", choices=("replicas", "bytes"), default="replicas",
+        help="what is to be even over the brokers: replicas (default) or bytes, for which every size has to be known",
+    )  # fmt: skip
 
 
 def _add_verifying(questions: Any) -> None:

@@ -13,6 +13,7 @@ __all__ = [
     "BY_BYTES",
     "IN_BLOCKS",
     "LEAVE",
+    "LOWER_BYTES",
     "LOWER_IMBALANCE",
     "RAISE",
     "RELIEVE",
@@ -77,4 +78,8 @@ LOWER_IMBALANCE: Bounds = {
     "moves": Bound("plans that come to these replicas per broker", exact=False),
     "replicasPerBroker": Bound("plans with as few moves", exact=False),
     "rackViolations": Bound("plans that keep the same replicas", exact=True),
+}
+LOWER_BYTES: Bounds = {
+    **LOWER_IMBALANCE,
+    "bytesPerBroker": Bound("plans with as few moves", exact=False),
 }

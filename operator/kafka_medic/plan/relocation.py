@@ -40,9 +40,11 @@ class SpreadRacks:
 
 @dataclass(frozen=True)
 class LowerImbalance:
-    """Replicas per broker are made as even as `moves` moves can make them."""
+    """Replicas per broker are made as even as `moves` moves can make them; by_bytes: bytes per broker, for which every
+    size has to be known. Numbers of replicas then become no less even."""
 
     moves: int
+    by_bytes: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,8 @@ class Relocation:
             brokers = _relieved(brokers, question, self.allowed)
         if isinstance(question, LowerImbalance) and question.moves < 1:
             raise ProblemError(None, f"{question.moves} moves are below 1")
-        problem = Problem(self.partitions, self.allowed.closing(brokers), 1, whole=self.whole)
+        by_bytes = isinstance(question, LowerImbalance) and question.by_bytes
+        problem = Problem(self.partitions, self.allowed.closing(brokers), 1, whole=self.whole, by_bytes=by_bytes)
         object.__setattr__(self, "brokers", problem.brokers)
         ids = [broker.id for broker in problem.brokers]
         named = question.brokers if isinstance(question, Leave) else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import combinations, product
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -20,12 +21,19 @@ from tests.property.plan.test_plan_properties import CALM, SCHEMA, clusters, cra
 from tests.unit.plan.cluster_tables import brokers, partitions
 
 
-def planned(problem, question):
+def planned(problem, question, allowed=None):
     """(question, plan), None where it is refused."""
     with suppress(ProblemError):
-        request = Relocation(problem.partitions, problem.brokers, question)
+        request = Relocation(problem.partitions, problem.brokers, question, allowed or Allowed())
         return request, plan_relocation(request)
     return None
+
+
+def sized(problem):
+    """Without unknown sizes."""
+    index = problem.partitions.schema.get_field_index("sizeBytes")
+    known = problem.partitions.column("sizeBytes").fill_null(50)
+    return replace(problem, partitions=problem.partitions.set_column(index, "sizeBytes", known))
 
 
 @settings(max_examples=tried(15), suppress_health_check=CALM)
@@ -86,9 +94,53 @@ def test_without_racks_imbalance_is_as_low_as_that_many_moves_can_make_it(held, 
         assert figures.max - figures.min <= 1
 
 
+@settings(max_examples=tried(40), suppress_health_check=CALM)
+@given(cramped(), st.integers(1, 60), st.booleans(), st.booleans())
+def test_bytes_become_more_even_and_replicas_no_less(problem, moves, weighted, limited):
+    problem = sized(problem)
+    if weighted:
+        brokers = tuple(replace(b, weight=1.0 + n % 3) for n, b in enumerate(problem.brokers))
+        problem = replace(problem, brokers=brokers)
+    allowed = Allowed(bytes=700, moves_per_broker=4, bytes_per_broker=300) if limited else Allowed()
+    found = planned(problem, LowerImbalance(moves, by_bytes=True), allowed)
+    if found is None:
+        return
+    request, plan = found
+    assert verify_moves(request, plan) == []
+    assert plan.summary.moves <= moves
+    still = plan_relocation(replace(request, allowed=Allowed(exclude_topics=("*",))))
+    assert still.summary.moves == 0
+    assert plan.summary.bytes_per_broker.max <= still.summary.bytes_per_broker.max
+    was, now = still.summary.replicas_per_broker, plan.summary.replicas_per_broker
+    assert was.min <= now.min <= now.max <= was.max
+
+
+@settings(max_examples=tried(60), suppress_health_check=CALM)
+@given(
+    st.lists(st.tuples(st.permutations(range(3)), st.integers(1, 2), st.integers(1, 50)), min_size=1, max_size=5),
+    st.integers(1, 3),
+)
+def test_no_plan_with_so_many_moves_has_fewer_bytes_on_its_fullest_broker_than_the_bound(rows, moves):
+    held = [tuple(order[:factor]) for order, factor, _ in rows]
+    size = [bytes_ for _, _, bytes_ in rows]
+    table = partitions({"t": [list(row) for row in held]}, sizeBytes=size)
+    figures = plan_relocation(Relocation(table, brokers(3), LowerImbalance(moves, by_bytes=True))).summary
+    best = min(
+        max(sum(s for s, row in zip(size, rows_after, strict=True) if broker in row) for broker in range(3))
+        for rows_after in product(*(list(combinations(range(3), len(row))) for row in held))
+        if sum(len(set(after) - set(row)) for after, row in zip(rows_after, held, strict=True)) <= moves
+    )
+    assert figures.bytes_per_broker.bound <= best <= figures.bytes_per_broker.max
+
+
 @settings(max_examples=tried(6), suppress_health_check=CALM)
-@given(clusters(), st.randoms(use_true_random=False), st.sampled_from([SpreadRacks(), LowerImbalance(20)]))
+@given(
+    clusters(),
+    st.randoms(use_true_random=False),
+    st.sampled_from([SpreadRacks(), LowerImbalance(20), LowerImbalance(20, by_bytes=True)]),
+)
 def test_the_order_of_the_rows_does_not_matter(problem, random, question):
+    problem = sized(problem)
     rows = problem.partitions.to_pylist()
     random.shuffle(rows)
     shuffled = replace(problem, partitions=pa.Table.from_pylist(rows, SCHEMA))

@@ -12,13 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from kafka_medic.plan.bounds import LEAVE, LOWER_IMBALANCE, RELIEVE, SPREAD_RACKS, SPREAD_RACKS_RELAXED
+from kafka_medic.plan.bounds import LEAVE, LOWER_BYTES, LOWER_IMBALANCE, RELIEVE, SPREAD_RACKS, SPREAD_RACKS_RELAXED
 from kafka_medic.plan.columns import Bools, Columns, Ints
-from kafka_medic.plan.model import Plan
+from kafka_medic.plan.model import Plan, Spread
 from kafka_medic.plan.problem import Broker, check_reachable
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relieve, Relocation, SpreadRacks
 from kafka_medic.plan.solver.aggregate import classify
-from kafka_medic.plan.solver.disk_capacity import capacity_of, fit
+from kafka_medic.plan.solver.disk_capacity import arriving, capacity_of, fit
+from kafka_medic.plan.solver.even_bytes import bytes_evened
 from kafka_medic.plan.solver.limits import ENDLESS, Room, beyond, room_within
 from kafka_medic.plan.solver.local import DEFAULT_LIMITS, Placed, finish, place_allowed
 from kafka_medic.plan.solver.quotas import best_spread
@@ -39,8 +40,8 @@ def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS)
     columns, brokers, question = relocation.columns, relocation.brokers, relocation.question
     left_out = relocation.left_out
     match question:
-        case LowerImbalance(moves):
-            bounds, (after, placed) = LOWER_IMBALANCE, _lower(relocation, moves)
+        case LowerImbalance(moves, by_bytes):
+            bounds, (after, placed) = LOWER_IMBALANCE, _lower(relocation, moves, by_bytes=by_bytes)
         case Leave() | SpreadRacks() | Relieve():
             released, least = to_release(relocation)
             bounds = RELIEVE if isinstance(question, Relieve) else LEAVE
@@ -54,7 +55,11 @@ def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS)
                 placed = replace(placed, bound=bound)
     kept, rows, added = moved(columns, after)
     plan = finish(kept, columns.held, brokers, replace(placed, rows=rows, added=added), limits, left_out)
-    return replace(plan, summary=replace(plan.summary, bounds=relocation.allowed.among(bounds)))
+    even = None
+    if isinstance(question, LowerImbalance) and question.by_bytes:
+        bounds, even = LOWER_BYTES, _bytes_lowered(relocation, after, question.moves)
+    summary = replace(plan.summary, bytes_per_broker=even, bounds=relocation.allowed.among(bounds))
+    return replace(plan, summary=summary)
 
 
 def to_release(relocation: Relocation) -> tuple[Bools, Ints]:
@@ -201,17 +206,43 @@ def _choose(held: Ints, racks: Ints, leader: Ints, load: Ints, leave: Ints) -> B
     return chosen
 
 
-def _lower(relocation: Relocation, moves: int) -> tuple[Ints, Placed]:
+def _lower(relocation: Relocation, moves: int, *, by_bytes: bool) -> tuple[Ints, Placed]:
     """(int32[N, H] who holds what in the end, and what that comes to)."""
     columns, brokers = relocation.columns, relocation.brokers
     held, alive = count_per_broker(columns.held, len(brokers)), np.array([b.alive for b in brokers], dtype=bool)
     fair = handicap(brokers, np.zeros_like(held), int(held[alive].sum()))
     was = (held + fair.extra)[alive]
-    after = lowered(relocation, held + fair.extra, moves, room_of_brokers(relocation))
+    room = room_of_brokers(relocation)
+    if by_bytes:
+        bytes_held = stored(columns.held, columns.size, brokers)
+        after = bytes_evened(relocation, bytes_held, held + fair.extra, moves, room)
+    else:
+        after = lowered(relocation, held + fair.extra, moves, room)
     now = (count_per_broker(after, len(brokers)) + fair.extra)[alive]
     least = int(np.maximum(was - now, 0).sum())  # to come to these very loads
     none = np.zeros(0, dtype=np.int64)
     return after, Placed(none, none, levels(was, moves)[0], fair, least)
+
+
+def stored(held: Ints, size: Ints, brokers: Sequence[Broker]) -> Ints:
+    """int64[B] bytes on each broker, where one of small weight counts as holding more."""
+    there = arriving(held, size, len(brokers))
+    alive = np.array([broker.alive for broker in brokers], dtype=bool)
+    return there + handicap(brokers, np.zeros_like(there), int(there[alive].sum())).extra
+
+
+def _bytes_lowered(relocation: Relocation, after: Ints, moves: int) -> Spread:
+    """Bytes per broker in the end. The bound: so many moves, each of the largest partition, could bring no broker
+    lower."""
+    columns, brokers = relocation.columns, relocation.brokers
+    alive = np.array([broker.alive for broker in brokers], dtype=bool)
+    was, now = (stored(held, columns.size, brokers)[alive] for held in (columns.held, after))
+    total = int(arriving(columns.held, columns.size, len(brokers))[alive].sum())
+    average = handicap(brokers, np.zeros(len(brokers), dtype=np.int64), total).average
+    bound = levels(was, min(moves * int(columns.size.max(initial=0)), ENDLESS))[0]
+    mean = -(-int(now.sum()) // max(len(now), 1))
+    most = int(now.max(initial=0))
+    return Spread(int(now.min(initial=most)) - average, most - average, bound - average, mean - average)
 
 
 def room_of_brokers(relocation: Relocation) -> Room:

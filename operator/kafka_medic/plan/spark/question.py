@@ -89,6 +89,8 @@ class Question:
         ask = self.ask
         if isinstance(ask, Relieve):  # each block would choose replicas for all of the bytes
             raise ProblemError(None, "bytes that leave brokers cannot be planned in blocks", "brokers")
+        if isinstance(ask, LowerImbalance) and ask.by_bytes:  # each exchange sees what all brokers hold by then
+            raise ProblemError(None, "bytes cannot be made even in blocks", "brokers")
         nothing = PLAN_SCHEMA.empty_table().select(["topic", "partition", "replicas"])
         if not isinstance(ask, Wanted):
             standing = Relocation(nothing, self.brokers, ask, self.allowed).brokers

@@ -11,7 +11,7 @@ import pyarrow as pa
 from kafka_medic.plan.allowed import LeftOut
 from kafka_medic.plan.arrow import integers, is_valid
 from kafka_medic.plan.lists import Array, Lists, flatten, member
-from kafka_medic.plan.model import Plan, Summary
+from kafka_medic.plan.model import Plan, Spread, Summary
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relieve, Relocation
 from kafka_medic.plan.verify.rules import Check, judge
 from kafka_medic.plan.wave_limits import WaveLimits
@@ -222,6 +222,14 @@ class MovesCheck(Check):
         if summary.moves > self.question.moves:
             return [f"{summary.moves} moves where {self.question.moves} are allowed"]
         return []
+
+    def _bytes(self, spread: Spread) -> list[str]:
+        size, rest = np.maximum(self._sizes(), 0), ~self.touched[self.before.row]
+        held = self._tally(self.before_on[rest], size[self.before.row[rest]])
+        held = held + self._tally(self.staying_on, size[self.place][self.staying.row])
+        new = self.new()
+        come = self._tally(self.after_on[new], size[self.place][self.after.row[new]])
+        return self._compare("bytesPerBroker", spread, held + come, self.fixed(held))
 
     def fixed(self, given: Array) -> Array:
         # Where everything may move, everything is divided by weight.

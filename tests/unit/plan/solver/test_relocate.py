@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_medic.cli import main
+from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.estimate import estimate
 from kafka_medic.plan.model import PLAN_SCHEMA, Spread
 from kafka_medic.plan.problem import Broker, ProblemError
@@ -74,6 +75,62 @@ def test_imbalance_is_lowered_as_far_as_the_moves_go():
         _, plan = planned(rows, 4, LowerImbalance(moves))
         assert plan.summary.replicas_per_broker.max == plan.summary.replicas_per_broker.bound == top
         assert plan.summary.moves <= min(moves, 4)
+
+
+def sized(rows, sizes, racks, moves, allowed=None):
+    """(bytes on each broker after the plan, the plan)."""
+    table = partitions({"t": rows}, sizeBytes=sizes)
+    request = Relocation(table, brokers(racks), LowerImbalance(moves, by_bytes=True), allowed or Allowed())
+    plan = plan_relocation(request)
+    assert verify_moves(request, plan) == []
+    after = dict(enumerate(rows)) | final(plan)
+    return [sum(size for n, size in enumerate(sizes) if broker in after[n]) for broker in range(len(racks))], plan
+
+
+def test_large_replicas_are_exchanged_for_small_ones_where_numbers_are_even():
+    held, plan = sized([[0], [0], [1], [1]], [100, 90, 10, 20], "ab", 2)
+    assert held == [110, 110]
+    assert plan.summary.moves == 2
+    assert plan.summary.replicas_per_broker == Spread(2, 2, 2, 2)
+    assert plan.summary.bytes_per_broker == Spread(110, 110, 110, 110)
+
+
+def test_a_replica_moves_alone_to_a_broker_that_holds_fewer():
+    held, plan = sized([[0], [0], [0], [1]], [50, 40, 30, 60], "ab", 9)
+    assert held == [90, 90]
+    assert plan.summary.moves == 1
+    assert sum(plan.sizes.to_pylist()) == 30
+
+
+def test_of_steps_that_are_nearly_as_good_the_one_with_the_fewest_bytes_is_taken():
+    held, plan = sized([[0]] * 3 + [[1]] * 3, [1000, 110, 10, 900, 11, 10], "ab", 2)
+    assert held == [1020, 1021]
+    assert sum(plan.sizes.to_pylist()) == 120
+
+
+def test_bytes_that_are_close_stay_where_they_are():
+    held, plan = sized([[0], [0], [1], [1]], [505, 500, 500, 495], "ab", 9)
+    assert (held, plan.summary.moves) == ([1005, 995], 0)
+
+
+def test_racks_stay_as_well_used_when_bytes_are_evened():
+    held, plan = sized([[0, 2]] * 3 + [[1, 3]] * 3, [90, 80, 70, 1, 1, 1], "aabb", 20)
+    assert max(held) == 151
+    racks = [{broker // 2 for broker in row} for row in final(plan).values()]
+    assert all(len(used) == 2 for used in racks)
+
+
+def test_limits_hold_when_bytes_are_evened():
+    rows, sizes = [[0], [0], [1], [1]], [100, 90, 10, 20]
+    assert sized(rows, sizes, "ab", 1)[1].summary.moves == 0
+    assert sized(rows, sizes, "ab", 2, Allowed(bytes=90))[1].summary.moves == 0
+    assert sized(rows, sizes, "ab", 2, Allowed(bytes_per_broker=80))[1].summary.moves == 0
+    assert sized(rows, sizes, "ab", 2, Allowed(exclude_brokers=frozenset({1})))[1].summary.moves == 0
+
+
+def test_bytes_are_not_evened_where_a_size_is_not_known():
+    with pytest.raises(ProblemError, match="the size of t-1 is not known"):
+        sized([[0], [0]], [100, None], "ab", 2)
 
 
 def test_a_new_broker_is_filled_with_followers():

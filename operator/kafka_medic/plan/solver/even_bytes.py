@@ -1,0 +1,166 @@
+"""Bytes per broker are made even: replicas leave the fullest broker, alone or in exchange for smaller ones.
+
+One broker at a time, from the fullest, gives to one of the emptiest. A replica moves alone only to a broker that holds
+fewer replicas, so that brokers never hold less even numbers of them than before. Otherwise it is exchanged for a
+smaller one. Of the steps that bring both brokers nearly as close as the best one, the step with the fewest bytes is
+taken. No partition is spread over fewer racks afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kafka_medic.plan.columns import Bools, Ints
+from kafka_medic.plan.relocation import Relocation
+from kafka_medic.plan.solver.limits import Room
+from kafka_medic.plan.solver.sites import Sites, count_per_broker, racks_of, sites_of
+
+__all__ = ["bytes_evened"]
+
+CLOSE = 0.01
+"""Share of the mean: a broker that is no further above it gives nothing more."""
+LEAST_GAIN = 0.001
+"""Share of the mean: what a step has to take off the fuller of two brokers."""
+TAKERS = 16
+"""Brokers, the emptiest first, among which each step chooses."""
+NEARLY = 0.9
+"""Share of the best gain that a step with fewer bytes has to reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """`leaves` goes from the fullest broker to `taker`, and `comes` the other way, -1: nothing. Both are rows. gain,
+    copied: bytes."""
+
+    taker: int
+    leaves: int
+    comes: int
+    gain: int
+    copied: int
+
+
+@dataclass(eq=False)
+class _Evening:
+    """Where replicas are by now. table: int32[n, H] broker indexes; size: int64[n]. load, count: int64[B] bytes and
+    replicas. came, bytes_came: int64[B] what was copied to each broker."""
+
+    table: Ints
+    size: Ints
+    sites: Sites
+    load: Ints
+    count: Ints
+    room: Room
+    came: Ints = field(init=False)
+    bytes_came: Ints = field(init=False)
+    _rows: dict[int, Ints] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.came, self.bytes_came = np.zeros_like(self.load), np.zeros_like(self.load)
+
+    def rows_on(self, broker: int) -> Ints:
+        """Rows with a replica there, by size, the smallest first."""
+        if broker not in self._rows:
+            rows = np.flatnonzero((self.table == broker).any(axis=1))
+            self._rows[broker] = rows[np.argsort(self.size[rows], kind="stable")]
+        return self._rows[broker]
+
+    def able(self, giver: int, taker: int) -> Ints:
+        """Rows of `giver`, by size, of which `taker` may have the replica."""
+        rows = self.rows_on(giver)
+        limit = min(int(self.room.bytes[taker] - self.bytes_came[taker]), self.room.total - int(self.bytes_came.sum()))
+        rows = rows[: np.searchsorted(self.size[rows], limit, side="right")]
+        if self.came[taker] >= self.room.moves[taker]:
+            return rows[:0]
+        held = self.table[rows]
+        racks, own, rack = racks_of(held, self.sites), int(self.sites.stands[giver]), int(self.sites.rack[taker])
+        spread = (racks == rack).sum(axis=1) < (racks == own).sum(axis=1)
+        may: Bools = ~(held == taker).any(axis=1) & (spread | (rack == own))
+        return rows[may]
+
+    def best(self, giver: int, moves: int, least: int) -> _Step | None:
+        """The step off this broker that gains most, or nearly as much with fewer bytes; None: none gains `least`."""
+        low = np.flatnonzero((self.sites.rack >= 0) & (self.load < self.load[giver]))
+        low = low[np.argsort(self.load[low], kind="stable")][:TAKERS]
+        steps = [step for taker in low.tolist() for step in self._steps(giver, taker, moves)]
+        top = max((step.gain for step in steps), default=0)
+        if top < least:
+            return None
+        return min((s for s in steps if s.gain >= top * NEARLY), key=lambda s: (s.copied, -s.gain, s.taker))
+
+    def _steps(self, giver: int, taker: int, moves: int) -> list[_Step]:
+        """The best step with this taker, and the one with the fewest bytes that is nearly as good."""
+        gap = int(self.load[giver] - self.load[taker])
+        leave = self.able(giver, taker)
+        if gap < 2 or not len(leave):
+            return []
+        sizes = self.size[leave]
+        come, back = np.full(1, -1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        if self.count[giver] <= self.count[taker]:
+            come, back = come[:0], back[:0]
+        if moves > 1 and self.sites.rack[giver] >= 0:
+            rows = self.able(taker, giver)
+            come, back = np.concatenate([come, rows]), np.concatenate([back, self.size[rows]])
+        if not len(come):
+            return []
+        # Beside each that comes: the two whose size is next to what would bring both to one level.
+        at = np.searchsorted(sizes, back + gap // 2)
+        near = np.stack([(at - 1).clip(min=0), at.clip(max=len(sizes) - 1)])
+        difference = sizes[near] - back
+        gain = np.minimum(difference, gap - difference)
+        copied = sizes[near] + back
+        fits = copied + int(self.bytes_came.sum()) <= self.room.total
+        gain = np.where(fits, gain, 0)
+        top = int(gain.max())
+        if top < 1:
+            return []
+        good = np.where(gain >= top * NEARLY, copied, np.iinfo(np.int64).max)
+        chosen = {int(gain.argmax()), int(good.argmin())}
+        found = [np.unravel_index(one, gain.shape) for one in sorted(chosen)]
+        return [
+            _Step(taker, int(leave[near[side, n]]), int(come[n]), int(gain[side, n]), int(copied[side, n]))
+            for side, n in found
+        ]
+
+    def take(self, giver: int, step: _Step) -> None:
+        self._move(step.leaves, giver, step.taker)
+        if step.comes >= 0:
+            self._move(step.comes, step.taker, giver)
+        for broker in (giver, step.taker):
+            self._rows.pop(broker, None)
+
+    def _move(self, row: int, giver: int, taker: int) -> None:
+        self.table[row, self.table[row] == giver] = taker
+        size = int(self.size[row])
+        for total, amount in ((self.load, size), (self.count, 1)):
+            total[giver] -= amount
+            total[taker] += amount
+        self.came[taker] += 1
+        self.bytes_came[taker] += size
+
+
+def bytes_evened(relocation: Relocation, load: Ints, count: Ints, moves: int, room: Room) -> Ints:
+    """int32[N, H]: who holds what once at most `moves` replicas were moved. load, count: int64[B] bytes and replicas.
+    A broker of small weight counts as holding more (`weight`). room: what may come."""
+    columns, brokers = relocation.columns, relocation.brokers
+    rows = np.flatnonzero(relocation.may_change() & (columns.size > 0))
+    sites = sites_of(brokers, count_per_broker(columns.held, len(brokers)))
+    now = _Evening(columns.held[rows], columns.size[rows], sites, load.copy(), count.copy(), room)
+    alive = sites.stands >= 0
+    excluded = np.array([b.id in relocation.allowed.exclude_brokers for b in brokers], dtype=bool)
+    mean = int(load[alive].sum()) // max(int(alive.sum()), 1)
+    ended = ~alive | excluded
+    while moves > 0 and not ended.all():
+        giver = int(np.argmax(np.where(ended, -1, now.load)))
+        if now.load[giver] <= mean * (1 + CLOSE):
+            break
+        step = now.best(giver, moves, max(int(mean * LEAST_GAIN), 1))
+        if step is None:
+            ended[giver] = True
+            continue
+        now.take(giver, step)
+        moves -= 1 if step.comes < 0 else 2
+    after = columns.held.copy()
+    after[rows] = now.table
+    return after
