@@ -244,3 +244,54 @@ def test_runs_that_each_go_on_where_the_last_one_ended_are_no_cures_without_effe
         world.until(lambda name=run.name: {r.name: r.status.phase for r in world.runs()}[name] == "Succeeded", 200)  # type: ignore[misc]
         assert held(world)[3] + held(world)[4] == 6 * number
     assert world.condition("RemediationAllowed")["status"] == "True", world.condition("RemediationAllowed")
+
+
+def of_bytes(world: World) -> dict[int, int]:
+    parts = world.kafka.partitions.values()
+    return {b: sum(p.size for p in parts if b in p.replicas) for b in world.kafka.up}
+
+
+def heavy(**spec: object) -> World:
+    """Every broker has 15 replicas. The partitions without one on broker 3 are twenty times as large as the others."""
+    world = uneven(held=[[0, 1, 2], [1, 2, 3], [2, 3, 0], [3, 0, 1]] * 5, **spec)
+    for part in world.kafka.partitions.values():
+        part.size = 1_000_000_000 if 3 in part.replicas else 20_000_000_000
+    return world
+
+
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_bytes_are_evened_by_exchange_and_replicas_stay_even(zookeeper: bool) -> None:
+    world = heavy(zookeeper=zookeeper)
+    wait(world, 0.4)
+    assert list(findings(world)) == ["LoadUneven/bytes"]
+    run = world.until_phase("AwaitingApproval", seconds=300)
+    assert (run.spec.playbook.name, run.spec.cause and run.spec.cause.finding_id) == ("rebalance", "LoadUneven/bytes")
+    assert run.status.plan is not None
+    assert run.status.plan.summary.startswith("make bytes per broker more even")
+    assert min(of_bytes(world).values()) == 15_000_000_000
+    world.approve(run)
+    world.until_phase("Succeeded", reconciles=200)
+    assert sorted(held(world).values()) == [15, 15, 15, 15]
+    even = sum(of_bytes(world).values()) / 4
+    assert all(abs(share - even) <= even / 5 for share in of_bytes(world).values())
+    assert all(len(p.replicas) == len(p.isr) == 3 and p.leader in p.isr for p in world.kafka.partitions.values())
+    wait(world, 3)
+    assert findings(world) == {}
+    assert len(world.runs()) == 1
+
+
+def test_a_person_may_ask_for_bytes_or_replicas() -> None:
+    world = heavy()
+    world.ask("rebalance", balance="bytes", maxMoves="2")
+    plan = world.until_phase("AwaitingApproval").status.plan
+    assert plan is not None
+    assert (plan.moves, plan.summary.startswith("make bytes per broker more even")) == (2, True)
+    other = heavy()
+    other.ask("rebalance")
+    other.until_phase("Superseded")
+    assert "no move makes the brokers more even" in (other.run().status.message or "")
+    wrong = heavy()
+    wrong.ask("rebalance", balance="size")
+    for _ in range(3):
+        wrong.step()
+    assert "balance 'size': must be replicas, bytes or cause" in (wrong.run().status.message or "")

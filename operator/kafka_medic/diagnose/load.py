@@ -29,6 +29,8 @@ LEAST_BYTES = 10_000_000_000
 LEAST_TRAFFIC = 1_000_000
 """Bytes per second. Smaller differences are not worth a move, whatever their percentage."""
 PLAYBOOK = "rebalance"
+OF_BYTES = "LoadUneven/bytes"
+"""The finding for which that Playbook evens bytes."""
 LOOKED_UP = 1 << 20
 """Broker ids below this are looked up in a table, which takes a tenth of the time of a search."""
 BALANCERS = {
@@ -105,8 +107,9 @@ def detect(scene: Scene) -> Iterator[Finding]:
         return
     sizes = numbers(table["sizeBytes"])
     unsized = int(np.count_nonzero(~sizes.known))
-    replicas, rates = _beside_full(placed, short_of_room(scene.snapshot)), _rates(scene, placed)
-    size = None if unsized else _shares(placed, sizes.values)
+    full, rates = short_of_room(scene.snapshot), _rates(scene, placed)
+    replicas = _beside_full(placed, full, None)
+    size = None if unsized else _beside_full(placed, full, sizes.values)
     large = None if size is None else size.unequal(percent, LEAST_BYTES)
     # Who is sent little has room, or is new.
     busy = None if rates is None else rates.above(percent, LEAST_TRAFFIC)
@@ -122,12 +125,12 @@ def detect(scene: Scene) -> Iterator[Finding]:
         return
     if size is not None and large is not None and large.any():
         words = f"brokers hold {size.range(_size)}, though replicas are even"
-        advice = "rebalance counts replicas, so it does not even out bytes: move some of the largest partitions by hand"
-        evidence = (size.told(large, _size), advice, scene.read_from("log-dirs", "kafka"))
-        yield _finding("bytes", words, size.ids[large], evidence)
+        balancer, told = _balancer(placed)
+        evidence = (size.told(large, _size), *told, scene.read_from("log-dirs", "kafka"))
+        yield _finding("bytes", words, size.ids[large], evidence, None if balancer else PLAYBOOK)
     if rates is not None and busy is not None and busy.any():
         words = f"clients send {rates.range(_rate)} to a broker, though replicas are even"
-        advice = "rebalance counts replicas, so it does not even out traffic: give busy topics more partitions"
+        advice = "rebalance evens replicas or bytes, not traffic: give busy topics more partitions"
         evidence = (rates.told(busy, _rate), advice, scene.read_from("metrics", "kafka"))
         yield _finding("traffic", words, rates.ids[busy], evidence)
 
@@ -142,14 +145,14 @@ def short_of_room(snapshot: Snapshot) -> frozenset[int]:
     return frozenset(b for b, room in rooms.items() if room is not None and (room < least or not room))
 
 
-def _beside_full(placed: Placed, full: frozenset[int]) -> Shares:
-    """Of replicas. A broker that is short of room keeps what it has where that is less than an even share; others share
-    the rest, and alone are in the answer."""
-    shares = _shares(placed, None)
+def _beside_full(placed: Placed, full: frozenset[int], sizes: Ints | None) -> Shares:
+    """As `_shares`. A broker that is short of room keeps what it has where that is less than an even share. Others
+    share the rest, and alone are in the answer."""
+    shares = _shares(placed, sizes)
     short = np.isin(placed.ids, list(full))
     while (pinned := short & (shares.held < shares.even)).any():
         placed, short = placed.without(pinned), short[~pinned]
-        shares = _shares(placed, None)
+        shares = _shares(placed, sizes)
     return shares
 
 
@@ -261,12 +264,8 @@ def _rates(scene: Scene, placed: Placed) -> Shares | None:
 
 def _of_replicas(scene: Scene, placed: Placed, shares: Shares, unequal: Mask, also: Sequence[str]) -> Finding:
     evidence = [shares.told(unequal, _count)]
-    topic = next((topic for topic in BALANCERS if topic in placed.partitions.topics), None)
-    if topic is not None:
-        who = BALANCERS[topic]
-        evidence.append(
-            f"topic {topic} shows that {who} balances this cluster: use {who}, or delete the topic if it is a leftover"
-        )
+    balancer, told = _balancer(placed)
+    evidence += told
     leaving = [b.id for b in scene.brokers if b.id in scene.leaving]
     evidence += [f"broker {b} gets no share: {scene.leaving[b]}" for b in sorted(leaving)[:5]]
     if full := sorted(short_of_room(scene.snapshot)):
@@ -274,7 +273,17 @@ def _of_replicas(scene: Scene, placed: Placed, shares: Shares, unequal: Mask, al
         evidence.append(f"{names} gets nothing: less than {KEPT_FREE} % of a volume would be free afterwards")
     words = f"brokers hold {shares.range(_count)} replicas"
     evidence = [*evidence, *also, scene.read_from("kafka", "views")]
-    return _finding("replicas", words, shares.ids[unequal], evidence, None if topic is not None else PLAYBOOK)
+    return _finding("replicas", words, shares.ids[unequal], evidence, None if balancer else PLAYBOOK)
+
+
+def _balancer(placed: Placed) -> tuple[str | None, tuple[str, ...]]:
+    """(another balancer of this cluster, the evidence of it)."""
+    topic = next((topic for topic in BALANCERS if topic in placed.partitions.topics), None)
+    if topic is None:
+        return None, ()
+    who = BALANCERS[topic]
+    what = f"topic {topic} shows that {who} balances this cluster: use {who}, or delete the topic if it is a leftover"
+    return who, (what,)
 
 
 def _finding(of: str, words: str, brokers: Ints, evidence: Sequence[str], playbook: str | None = None) -> Finding:

@@ -204,13 +204,19 @@ def with_sizes(sizes: list[tuple[list[int], int | None]], racks: dict[int, str |
 EVEN = [[1, 2, 3], [2, 3, 4], [3, 4, 1], [4, 1, 2]]
 
 
-def test_unequal_bytes_are_named_and_nothing_is_proposed():
+def test_unequal_bytes_are_a_finding_for_rebalance():
     sizes = [(ids, 2 * GB if 4 not in ids else GB // 10) for ids in EVEN * 20]
     (finding,) = shares(with_sizes(sizes, NO_RACKS)).values()
     assert finding.id == "LoadUneven/bytes"
-    assert finding.playbook is None
+    assert finding.playbook == "rebalance"
     assert "broker-4" in finding.affected
-    assert any("rebalance counts replicas" in line for line in finding.evidence)
+
+
+def test_a_broker_that_is_short_of_room_gets_no_more_bytes():
+    """What relieve-disk took off a small volume is not to come back."""
+    sizes = [(ids, 2 * GB if 4 not in ids else GB // 10) for ids in EVEN * 20]
+    assert not shares(with_sizes(sizes, NO_RACKS, b4=volume(100 * GB, 24 * GB)))
+    assert shares(with_sizes(sizes, NO_RACKS, b4=volume(1000 * GB, 900 * GB)))
 
 
 def test_bytes_that_no_move_could_make_even_are_no_finding():

@@ -2,12 +2,14 @@
 
 One broker at a time, from the fullest, gives to one of the emptiest. A replica moves alone only to a broker that holds
 fewer replicas, so that brokers never hold less even numbers of them than before. Otherwise it is exchanged for a
-smaller one. Of the steps that bring both brokers nearly as close as the best one, the step with the fewest bytes is
-taken. No partition is spread over fewer racks afterwards.
+smaller one. A step gains what it takes off the fuller of the two. Steps come first that leave the fuller one as full as
+the other, or fuller. Of steps that gain nearly as much as the best one, the step with the fewest bytes is taken. No
+partition is spread over fewer racks afterwards.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +25,8 @@ CLOSE = 0.01
 """Share of the mean: a broker that is no further above it gives nothing more."""
 LEAST_GAIN = 0.001
 """Share of the mean: what a step has to take off the fuller of two brokers."""
+WORTH = 4
+"""A step copies at most so many times the bytes that it gains."""
 TAKERS = 16
 """Brokers, the emptiest first, among which each step chooses."""
 NEARLY = 0.9
@@ -32,13 +36,14 @@ NEARLY = 0.9
 @dataclass(frozen=True, slots=True)
 class _Step:
     """`leaves` goes from the fullest broker to `taker`, and `comes` the other way, -1: nothing. Both are rows. gain,
-    copied: bytes."""
+    copied: bytes. over: the taker is then the fuller one."""
 
     taker: int
     leaves: int
     comes: int
     gain: int
     copied: int
+    over: bool
 
 
 @dataclass(eq=False)
@@ -83,14 +88,16 @@ class _Evening:
         """The step off this broker that gains most, or nearly as much with fewer bytes; None: none gains `least`."""
         low = np.flatnonzero((self.sites.rack >= 0) & (self.load < self.load[giver]))
         low = low[np.argsort(self.load[low], kind="stable")][:TAKERS]
-        steps = [step for taker in low.tolist() for step in self._steps(giver, taker, moves)]
+        steps = [step for taker in low.tolist() for step in self._steps(giver, taker, moves) if step.gain >= least]
+        steps = [step for step in steps if not step.over] or steps
         top = max((step.gain for step in steps), default=0)
-        if top < least:
+        if not top:
             return None
         return min((s for s in steps if s.gain >= top * NEARLY), key=lambda s: (s.copied, -s.gain, s.taker))
 
     def _steps(self, giver: int, taker: int, moves: int) -> list[_Step]:
-        """The best step with this taker, and the one with the fewest bytes that is nearly as good."""
+        """The best step with this taker, and the one with the fewest bytes that is nearly as good. Then the same of those
+        that leave the taker the fuller one."""
         gap = int(self.load[giver] - self.load[taker])
         leave = self.able(giver, taker)
         if gap < 2 or not len(leave):
@@ -110,17 +117,12 @@ class _Evening:
         difference = sizes[near] - back
         gain = np.minimum(difference, gap - difference)
         copied = sizes[near] + back
-        fits = copied + int(self.bytes_came.sum()) <= self.room.total
-        gain = np.where(fits, gain, 0)
-        top = int(gain.max())
-        if top < 1:
-            return []
-        good = np.where(gain >= top * NEARLY, copied, np.iinfo(np.int64).max)
-        chosen = {int(gain.argmax()), int(good.argmin())}
-        found = [np.unravel_index(one, gain.shape) for one in sorted(chosen)]
+        fits = (copied + int(self.bytes_came.sum()) <= self.room.total) & (copied <= gain * WORTH)
+        over = difference * 2 > gap
+        chosen = [at for side in (over, ~over) for at in _two(np.where(fits & side, gain, 0), copied)]
         return [
-            _Step(taker, int(leave[near[side, n]]), int(come[n]), int(gain[side, n]), int(copied[side, n]))
-            for side, n in found
+            _Step(taker, int(leave[near[at]]), int(come[at[1]]), int(gain[at]), int(copied[at]), bool(over[at]))
+            for at in chosen
         ]
 
     def take(self, giver: int, step: _Step) -> None:
@@ -138,6 +140,16 @@ class _Evening:
             total[taker] += amount
         self.came[taker] += 1
         self.bytes_came[taker] += size
+
+
+def _two(gain: Ints, copied: Ints) -> Iterator[tuple[int, int]]:
+    """Where the gain is best, and where fewest bytes are copied for nearly as much."""
+    top = int(gain.max())
+    if top > 0:
+        nearly = np.where(gain >= top * NEARLY, copied, np.iinfo(np.int64).max)
+        for flat in {int(gain.argmax()), int(nearly.argmin())}:
+            side, place = divmod(flat, gain.shape[1])
+            yield side, place
 
 
 def bytes_evened(relocation: Relocation, load: Ints, count: Ints, moves: int, room: Room) -> Ints:

@@ -72,6 +72,7 @@ class ReassignPartitions(Action):
             "onto",
             "batchSize",
             "maxMoves",
+            "balance",
             "freeSharePercent",
         }
     )

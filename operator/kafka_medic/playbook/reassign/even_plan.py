@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from kafka_medic.diagnose.disks import KEPT_FREE, room_above
 from kafka_medic.diagnose.expectations import Expectations
-from kafka_medic.diagnose.load import short_of_room
+from kafka_medic.diagnose.load import OF_BYTES, short_of_room
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.plan.allowed import Allowed
@@ -37,7 +37,10 @@ def even_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     settings = reassign_parameters(request.playbook, step, request.run.spec.parameters)
     expectations = Expectations.from_spec(request.cluster.spec.expectations)
     spread = asked_of(step) == SPREAD
-    question: Question = SpreadRacks() if spread else LowerImbalance(told.moves)
+    if told.balance not in ("cause", "replicas", "bytes"):
+        return Refusal(f"balance {told.balance!r}: must be replicas, bytes or cause")
+    by_bytes = not spread and (told.balance == "bytes" or (told.balance == "cause" and _caused_by_bytes(request)))
+    question: Question = SpreadRacks() if spread else LowerImbalance(told.moves, by_bytes=by_bytes)
     names = [str(name) for name in pc.unique(snapshot.partitions["topic"]).to_pylist()]
     stay = tuple(name for name in names if expectations.exempt(name))
     leaving = spared_unasked(request)
@@ -58,16 +61,23 @@ def even_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     placement, owners = found
     if not placement.summary.partitions:
         none = "no replica shares a rack that it need not share" if spread else "no move makes the brokers more even"
+        none += " in bytes" if by_bytes else ""
         closed = f"; broker {some(sorted(full))} is short of room on disk" if full else ""
         return Refusal(f"{none}{closed}", nothing_to_do=True)
 
     def title(plan: Plan) -> str:
         what = "spread over racks" if spread else "make brokers more even with"
+        what = "make bytes per broker more even with" if by_bytes else what
         return f"{what} {many(plan.partitions or 0, 'partition')} of {named_topics(plan.part(ReplicaMoves))}"
 
     requested = not spread and request.run.spec.cause is None
     purpose = Purpose(title, gives_up=True, requested=requested, batch=told.batch)
     return moves_plan(request, step, placement, settings, owners, purpose)
+
+
+def _caused_by_bytes(request: PlanRequest) -> bool:
+    cause = request.run.spec.cause
+    return cause is not None and cause.finding_id == OF_BYTES
 
 
 def placed_beside_owners(

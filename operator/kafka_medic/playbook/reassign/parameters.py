@@ -28,10 +28,12 @@ class LeaveParameters:
 
 @dataclass(frozen=True, slots=True)
 class EvenParameters:
-    """`moves`: replicas that are copied at most to make brokers even. `batch`: as in `LeaveParameters`."""
+    """`moves`: replicas that are copied at most to make brokers even. `batch`: as in `LeaveParameters`.
+    `balance`: what is to be even, `replicas`, `bytes` or `cause` (what the finding names; replicas without one)."""
 
     moves: int = 100
     batch: int = 50
+    balance: str = "cause"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +100,11 @@ def even_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | st
     """What counts for this run, as in `reassign_parameters`."""
     plain = EvenParameters()
     moves, batch = (parameter_value(playbook, step, given, name) for name in ("maxMoves", "batchSize"))
+    balance = parameter_value(playbook, step, given, "balance")
     return EvenParameters(
-        plain.moves if moves is None else max(int(moves), 1), plain.batch if batch is None else max(int(batch), 1)
+        plain.moves if moves is None else max(int(moves), 1),
+        plain.batch if batch is None else max(int(batch), 1),
+        plain.balance if balance is None else str(balance).strip(),
     )
 
 

@@ -104,8 +104,14 @@ def test_a_replica_moves_alone_to_a_broker_that_holds_fewer():
 
 def test_of_steps_that_are_nearly_as_good_the_one_with_the_fewest_bytes_is_taken():
     held, plan = sized([[0]] * 3 + [[1]] * 3, [1000, 110, 10, 900, 11, 10], "ab", 2)
-    assert held == [1020, 1021]
-    assert sum(plan.sizes.to_pylist()) == 120
+    assert held == [1021, 1020]
+    assert sum(plan.sizes.to_pylist()) == 121
+
+
+def test_a_step_copies_no_more_than_four_times_what_it_gains():
+    assert sized([[0], [0], [1]], [600, 245, 245], "abc", 9)[1].summary.moves == 1
+    assert sized([[0], [1]], [600, 500], "ab", 9)[1].summary.moves == 0
+    assert sized([[0], [0], [1], [1]], [600, 100, 500, 150], "ab", 9)[1].summary.moves == 0
 
 
 def test_bytes_that_are_close_stay_where_they_are():
