@@ -96,8 +96,9 @@ class _Evening:
         return min((s for s in steps if s.gain >= top * NEARLY), key=lambda s: (s.copied, -s.gain, s.taker))
 
     def _steps(self, giver: int, taker: int, moves: int) -> list[_Step]:
-        """The best step with this taker, and the one with the fewest bytes that is nearly as good. Then the same of those
-        that leave the taker the fuller one."""
+        """The best step with this taker, and the one with the fewest bytes that is nearly as good.
+
+        The same of steps that leave the taker the fuller one."""
         gap = int(self.load[giver] - self.load[taker])
         leave = self.able(giver, taker)
         if gap < 2 or not len(leave):
