@@ -310,6 +310,24 @@ def test_a_disk_that_cannot_be_relieved_so_is_exit_4_and_nothing_written(tmp_pat
     assert not (tmp_path / "out").exists()
 
 
+def test_the_command_lowers_imbalance_by_bytes_in_one_process(tmp_path, capsys):
+    listed = [
+        {"topic": "t", "partition": n, "replicas": [n // 2], "sizeBytes": size}
+        for n, size in enumerate([100, 90, 10, 20])
+    ]
+    (tmp_path / "p.json").write_text(json.dumps(listed))
+    (tmp_path / "b.json").write_text('[{"id": 0}, {"id": 1}]')
+    line = ["plan", "lower-imbalance", "--balance", "bytes", "--max-moves", "9"]
+    line += ["--partitions", str(tmp_path / "p.json"), "--brokers", str(tmp_path / "b.json")]
+    assert main.main([*line, "--output", str(tmp_path / "out")]) == 0
+    assert "bytes per broker" in capsys.readouterr().out
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["bytesPerBroker"] == {"min": 110, "max": 110, "bound": 110, "anyPlan": 110}
+    assert (tmp_path / "out" / "report.html").exists()
+    assert main.main([*line, "--output", str(tmp_path / "other"), "--engine", "spark"]) == 4
+    assert "--engine spark: --balance bytes lowers imbalance in one process alone" in capsys.readouterr().err
+
+
 def test_a_disk_is_not_relieved_on_spark(tmp_path, capsys):
     (tmp_path / "b.json").write_text('[{"id": 1}]')
     line = ["plan", "relieve-disk", "--free", "1=5", "--partitions", "s3a://b/p", "--output", str(tmp_path / "out")]
