@@ -22,7 +22,7 @@ TESTS ?= tests/integration tests/contract tests/e2e
 WHOLE_SUITE := $(if $(filter file,$(origin TESTS)),1)
 
 .DEFAULT_GOAL := help
-.PHONY: chart release upgrade help setup venv check browser format-check lint types imports prose scenarios waits unit simulate soak test simulated in-testbed gameday gameday-strimzi mutate-guards docs reference scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-topics bench-cruise-control bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache plugin
+.PHONY: chart release upgrade help setup venv check browser format-check lint types imports prose scenarios waits unit simulate beside-simulate soak test simulated in-testbed gameday gameday-strimzi mutate-guards docs reference scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-topics bench-cruise-control bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache plugin
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,22 +71,31 @@ waits:
 unit:
 	@$(VENV)/python -m pytest -q tests/unit tests/property $(addprefix --ignore=,$(SCENARIOS) $(WAITS))
 
+SIMULATED := $(SCENARIOS) tests/unit/simulation tests/unit/playbook tests/property
+SEEDS ?= 10000
+
 simulate: venv ## Every scenario, a death at every write, and 10,000 seeded schedules against a simulated world (SEED=0)
-	@THOROUGH=1 $(VENV)/python -m pytest -q -n 2 $(SCENARIOS) tests/unit/simulation tests/unit/playbook tests/property
-	@$(VENV)/python -m tests.simulation.soak --schedules 10000 --seed $(SEED)
+	@THOROUGH=1 $(VENV)/python -m pytest -q -n 2 $(SIMULATED)
+	@$(VENV)/python -m tests.simulation.soak --schedules $(SEEDS) --seed $(SEED)
+
+# What check runs and simulate does not.
+beside-simulate:
+	@$(VENV)/python -m pytest -q tests/unit $(addprefix --ignore=,$(SIMULATED))
 
 soak: venv ## New examples, and as many schedules as you like: SCHEDULES=100000 SEED=10000
 	@SEARCH=1 THOROUGH=1 $(VENV)/python -m pytest -q -n 2 tests/property
 	@$(VENV)/python -m tests.simulation.soak --schedules $(SCHEDULES) --seed $(SEED)
 
-test: setup browser check ## check, simulate, and the integration and e2e tests in the testbed (KEEP=1 leaves it up)
+# What check runs runs once: in simulate with all that is thorough, or beside it.
+test: setup browser ## All that check and simulate run, but 3,000 schedules, and the tests in the testbed (KEEP=1 leaves it up)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target format-check lint types imports beside-simulate
 	@$(MAKE) --no-print-directory --jobs 2 simulated in-testbed
 
 # The tests in the testbed wait for Pods half of their time, and the schedules for nothing: they run beside each other.
 # Nobody reads two reports at once: the schedules say theirs at their end.
-simulated: venv
+simulated:
 	@mkdir -p build
-	@nice -n 19 $(MAKE) --no-print-directory simulate >build/simulate.txt 2>&1 || { cat build/simulate.txt; exit 1; }
+	@nice -n 19 $(MAKE) --no-print-directory simulate SEEDS=3000 >build/simulate.txt 2>&1 || { cat build/simulate.txt; exit 1; }
 	@tail -n 3 build/simulate.txt
 
 in-testbed:

@@ -61,6 +61,19 @@ def test_what_check_leaves_out_simulate_runs():
     assert [p for p in left_out if not any(p.is_relative_to(folder) for folder in run)] == []
 
 
+def test_what_check_runs_make_test_runs():
+    """Once, in one of its two parts that need no testbed."""
+    told = subprocess.run(
+        ["make", "--dry-run", "beside-simulate", "simulate"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout  # fmt: skip
+    beside = next(line for line in told.splitlines() if "--ignore=" in line).split()
+    simulated = next(line for line in told.splitlines() if line.startswith("THOROUGH=1 ")).split()
+    ignored = {word.removeprefix("--ignore=") for word in beside if word.startswith("--ignore=")}
+    assert ignored == {word for word in simulated if word.startswith("tests/")}
+    whole = {word for word in (*beside, *simulated) if word.startswith("tests/")}
+    assert {"tests/unit", "tests/scenario", "tests/property"} <= whole
+
+
 def test_no_file_names_a_package_registry():
     """Where packages come from is the user's configuration, not ours."""
     found = []
