@@ -22,7 +22,7 @@ TESTS ?= tests/integration tests/contract tests/e2e
 WHOLE_SUITE := $(if $(filter file,$(origin TESTS)),1)
 
 .DEFAULT_GOAL := help
-.PHONY: chart release upgrade help setup venv check browser format-check lint types imports prose scenarios waits unit simulate beside-simulate soak test simulated in-testbed gameday gameday-strimzi mutate-guards docs reference scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-topics bench-cruise-control bench-history bench-roll bench-elect bench-offsets up down status logs enter crds lock clean-cache plugin
+.PHONY: chart release upgrade help setup venv check browser format-check lint types imports prose scenarios waits unit simulate beside-simulate soak test simulated in-testbed gameday gameday-strimzi mutate-guards docs reference scan audit sbom pin-base demo bench-observe bench-fleet bench-large bench-stale bench-plan bench-topics bench-cruise-control bench-history bench-roll bench-elect bench-replace bench-offsets up down status logs enter crds lock clean-cache plugin
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -198,6 +198,9 @@ bench-roll: setup ## How long a roll of three brokers under load takes, in both 
 
 bench-elect: setup ## Leaders given back in batches, beside one election of everything (PARTITIONS=2000)
 	@$(TESTBED) run $(VENV)/python -m benchmarks.elections --partitions $(PARTITIONS)
+
+bench-replace: setup ## A lost broker of 1 GB replaced by the operator, beside Kafka's own tool
+	@$(TESTBED) run $(VENV)/python -m benchmarks.replace
 
 bench-offsets: setup ## How long a look at 10,000 consumer groups takes (MODE=kraft or zookeeper, RUNS=3)
 	@$(TESTBED) run $(VENV)/python -m benchmarks.offsets --mode $(MODE) --runs $(RUNS)
