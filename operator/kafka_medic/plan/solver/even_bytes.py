@@ -59,29 +59,30 @@ class _Evening:
     room: Room
     came: Ints = field(init=False)
     bytes_came: Ints = field(init=False)
-    _rows: dict[int, Ints] = field(init=False, default_factory=dict)
+    rows_on: list[Ints] = field(init=False)
+    """Of each broker the rows with a replica there, by size, the smallest first."""
 
     def __post_init__(self) -> None:
         self.came, self.bytes_came = np.zeros_like(self.load), np.zeros_like(self.load)
-
-    def rows_on(self, broker: int) -> Ints:
-        """Rows with a replica there, by size, the smallest first."""
-        if broker not in self._rows:
-            rows = np.flatnonzero((self.table == broker).any(axis=1))
-            self._rows[broker] = rows[np.argsort(self.size[rows], kind="stable")]
-        return self._rows[broker]
+        row, slot = np.nonzero(self.table >= 0)
+        on = self.table[row, slot]
+        order = np.lexsort((self.size[row], on))
+        starts = np.searchsorted(on[order], np.arange(1, len(self.load)))
+        self.rows_on = np.split(row[order], starts)
 
     def able(self, giver: int, taker: int) -> Ints:
         """Rows of `giver`, by size, of which `taker` may have the replica."""
-        rows = self.rows_on(giver)
+        rows = self.rows_on[giver]
         limit = min(int(self.room.bytes[taker] - self.bytes_came[taker]), self.room.total - int(self.bytes_came.sum()))
         rows = rows[: np.searchsorted(self.size[rows], limit, side="right")]
         if self.came[taker] >= self.room.moves[taker]:
             return rows[:0]
-        held = self.table[rows]
+        held = self.table[rows].T  # a pass for each of the few replicas costs less than one along each row
         racks, own, rack = racks_of(held, self.sites), int(self.sites.stands[giver]), int(self.sites.rack[taker])
-        spread = (racks == rack).sum(axis=1) < (racks == own).sum(axis=1)
-        may: Bools = ~(held == taker).any(axis=1) & (spread | (rack == own))
+        there: Bools = np.logical_or.reduce(held == taker)
+        may = ~there
+        if rack != own:
+            may &= np.add.reduce(racks == rack, dtype=np.int64) < np.add.reduce(racks == own, dtype=np.int64)
         return rows[may]
 
     def best(self, giver: int, moves: int, least: int) -> _Step | None:
@@ -130,12 +131,12 @@ class _Evening:
         self._move(step.leaves, giver, step.taker)
         if step.comes >= 0:
             self._move(step.comes, step.taker, giver)
-        for broker in (giver, step.taker):
-            self._rows.pop(broker, None)
 
     def _move(self, row: int, giver: int, taker: int) -> None:
         self.table[row, self.table[row] == giver] = taker
-        size = int(self.size[row])
+        size, rows = int(self.size[row]), self.rows_on[taker]
+        self.rows_on[giver] = self.rows_on[giver][self.rows_on[giver] != row]
+        self.rows_on[taker] = np.insert(rows, np.searchsorted(self.size[rows], size), row)
         for total, amount in ((self.load, size), (self.count, 1)):
             total[giver] -= amount
             total[taker] += amount
