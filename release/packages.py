@@ -12,10 +12,10 @@ import yaml
 from release.archives import sha256, tar_gz
 from tests.testbed.cache import digest, ensure
 from tests.testbed.places import REPOSITORY
-from tests.testbed.steps import run_logged, say
+from tests.testbed.steps import run_logged
 
 DOWNLOADS = "https://kafkamedic.dev/releases"
-PLUGIN = "kafka-medic.pyz"
+PLUGIN = "kubectl-kafka_medic"
 """As `make plugin` leaves it in build/."""
 
 
@@ -38,21 +38,16 @@ def python_packages(tree: Path, output: Path, epoch: int, logs: Path) -> None:
 
 
 def plugin(tree: Path, output: Path, version: str, epoch: int, logs: Path) -> None:
-    """The kubectl plugin as one file, in an archive as krew takes it, with its manifest. Left out, with a line that
-    says so, where the tree cannot build the file."""
-    made = REPOSITORY / "build" / PLUGIN
-    if "\nplugin:" in (tree / "Makefile").read_text():
-        environment = {"SOURCE_DATE_EPOCH": str(epoch)}
-        run_logged("the plugin", ["make", "plugin"], logs / "plugin.log", cwd=REPOSITORY, environment=environment)
-    if not made.is_file():
-        say(f"no plugin in this release: build/{PLUGIN} is not there, and the Makefile has no target plugin")
-        return
-    alone = output / f"kafka-medic-{version}.pyz"
+    """The kubectl plugin as one file, alone and in an archive as krew takes it, with its manifest."""
+    environment = {"SOURCE_DATE_EPOCH": str(epoch)}
+    run_logged("the plugin", ["make", "plugin"], logs / "plugin.log", cwd=tree, environment=environment)
+    made = tree / "build" / PLUGIN
+    alone = output / PLUGIN
     shutil.copyfile(made, alone)
     alone.chmod(0o755)
     archive = output / f"kubectl-kafka_medic-{version}.tar.gz"
     licence = (tree / "LICENSE").read_bytes()
-    tar_gz(archive, {"kubectl-kafka_medic": (made.read_bytes(), 0o755), "LICENSE": (licence, 0o644)}, epoch)
+    tar_gz(archive, {PLUGIN: (made.read_bytes(), 0o755), "LICENSE": (licence, 0o644)}, epoch)
     (output / "krew-kafka-medic.yaml").write_text(krew(version, archive))
 
 

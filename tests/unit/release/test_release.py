@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from plugin.build import OUTPUT
+from release import packages
 from release.archives import sha256, tar_gz
 from release.chart import packaged_chart, with_digest
 from release.images import OPERATOR, SPARK, Built, Recipe, debian_packages, jars, materials, python_packages
@@ -57,6 +59,24 @@ def test_the_packaged_chart_names_both_images_by_digest() -> None:
     assert yaml.safe_load((CHART / "values.yaml").read_text())["image"]["digest"] == ""
     with pytest.raises(StepFailedError):
         with_digest(text, OPERATOR.name, "registry.test/x", digests[OPERATOR.name])
+
+
+def test_the_plugin_is_built_from_the_tree_of_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree, output = tmp_path / "tree", tmp_path / "output"
+    tree.mkdir()
+    output.mkdir()
+    (tree / "LICENSE").write_text("licence")
+
+    def made(_: str, command: list[str], __: Path, *, cwd: Path, environment: dict[str, str]) -> None:
+        assert (command, cwd, environment) == (["make", "plugin"], tree, {"SOURCE_DATE_EPOCH": "7"})
+        (tree / "build").mkdir()
+        (tree / "build" / OUTPUT.name).write_bytes(b"#!/usr/bin/env python3\n")
+
+    monkeypatch.setattr(packages, "run_logged", made)
+    packages.plugin(tree, output, "1.2.3", 7, tmp_path)
+    names = {"krew-kafka-medic.yaml", "kubectl-kafka_medic", "kubectl-kafka_medic-1.2.3.tar.gz"}
+    assert {file.name for file in output.iterdir()} == names
+    assert (output / "kubectl-kafka_medic").stat().st_mode & 0o111
 
 
 def test_the_manifest_of_the_plugin_names_exactly_this_archive(tmp_path: Path) -> None:
