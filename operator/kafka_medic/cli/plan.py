@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import time
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -155,9 +156,10 @@ def _raise(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
 
 def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     """Plan what moves replicas."""
+    asked = _question(args)
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
     if _takes_spark(args):
-        done = on_spark(args, brokers, _question(args), _allowed(args), MOVING[args.question], began)
+        done = on_spark(args, brokers, asked, _allowed(args), MOVING[args.question], began)
         _note_left_out(done[0])
         output.note(FOR_PEOPLE)
         _note_order(done[0])
@@ -166,7 +168,7 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     _note_read(partitions, brokers)
     allowed = _allowed(args)
     _note_unmatched_topics("--exclude-topic", allowed.exclude_topics, _topics(partitions))
-    relocation = Relocation(partitions, brokers, _question(args), allowed)
+    relocation = Relocation(partitions, brokers, asked, allowed)
     args.step(f"planning {output.counted(partitions.num_rows, 'partition')}")
     plan = plan_relocation(relocation)
     _note_planned(args, plan, "move")
@@ -297,10 +299,10 @@ def _topic_factor(text: str) -> tuple[str, int]:
 
 def _bytes_to_free(text: str) -> tuple[int, int]:
     """(broker, bytes)."""
-    broker, _, number = text.partition("=")
-    if not (broker.isdecimal() and number.isdecimal()):
-        raise _OptionError(f"--free {text}: must be N=BYTES, for example 7=500000000000")
-    return int(broker), int(number)
+    found = re.fullmatch(r"([0-9]{1,10})=([0-9]{1,18})", text)
+    if found is None:
+        raise _OptionError(f"--free {text[:60]}: must be N=BYTES, for example 7=500000000000")
+    return int(found[1]), int(found[2])
 
 
 def _note_read(partitions: pa.Table, brokers: Sequence[Broker]) -> None:

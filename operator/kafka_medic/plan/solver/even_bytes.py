@@ -21,14 +21,12 @@ from kafka_medic.plan.solver.sites import Sites, count_per_broker, racks_of, sit
 
 __all__ = ["bytes_evened"]
 
-CLOSE = 0.01
-"""Share of the mean: a broker that is no further above it gives nothing more."""
-LEAST_GAIN = 0.001
+LEAST_GAIN = 0.01
 """Share of the mean: what a step has to take off the fuller of two brokers."""
-WORTH = 4
+WORTH = 8
 """A step copies at most so many times the bytes that it gains."""
 TAKERS = 16
-"""Brokers, the emptiest first, among which each step chooses."""
+"""Brokers, the emptiest first, among which each step chooses, and as many of the giver's own rack."""
 NEARLY = 0.9
 """Share of the best gain that a step with fewer bytes has to reach."""
 
@@ -88,8 +86,10 @@ class _Evening:
     def best(self, giver: int, moves: int, least: int) -> _Step | None:
         """The step off this broker that gains most, or nearly as much with fewer bytes; None: none gains `least`."""
         low = np.flatnonzero((self.sites.rack >= 0) & (self.load < self.load[giver]))
-        low = low[np.argsort(self.load[low], kind="stable")][:TAKERS]
-        steps = [step for taker in low.tolist() for step in self._steps(giver, taker, moves) if step.gain >= least]
+        low = low[np.argsort(self.load[low], kind="stable")]
+        beside = low[self.sites.rack[low] == self.sites.stands[giver]]
+        takers = dict.fromkeys([*low[:TAKERS].tolist(), *beside[:TAKERS].tolist()])
+        steps = [step for taker in takers for step in self._steps(giver, taker, moves) if step.gain >= least]
         steps = [step for step in steps if not step.over] or steps
         top = max((step.gain for step in steps), default=0)
         if not top:
@@ -161,19 +161,18 @@ def bytes_evened(relocation: Relocation, load: Ints, count: Ints, moves: int, ro
     rows = np.flatnonzero(relocation.may_change() & (columns.size > 0))
     sites = sites_of(brokers, count_per_broker(columns.held, len(brokers)))
     now = _Evening(columns.held[rows], columns.size[rows], sites, load.copy(), count.copy(), room)
-    alive = sites.stands >= 0
     excluded = np.array([b.id in relocation.allowed.exclude_brokers for b in brokers], dtype=bool)
-    mean = int(load[alive].sum()) // max(int(alive.sum()), 1)
-    ended = ~alive | excluded
+    closed = (sites.stands < 0) | excluded
+    least = max(int(load[~closed].mean() * LEAST_GAIN), 1) if not closed.all() else 1
+    ended = closed.copy()
     while moves > 0 and not ended.all():
-        giver = int(np.argmax(np.where(ended, -1, now.load)))
-        if now.load[giver] <= mean * (1 + CLOSE):
-            break
-        step = now.best(giver, moves, max(int(mean * LEAST_GAIN), 1))
+        giver = int(np.argmax(np.where(ended, np.iinfo(np.int64).min, now.load)))
+        step = now.best(giver, moves, least)
         if step is None:
             ended[giver] = True
             continue
         now.take(giver, step)
+        ended[step.taker] = closed[step.taker]
         moves -= 1 if step.comes < 0 else 2
     after = columns.held.copy()
     after[rows] = now.table

@@ -15,6 +15,7 @@ from kafka_medic.plan.model import Plan, Spread, Summary
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relieve, Relocation
 from kafka_medic.plan.verify.rules import Check, judge
 from kafka_medic.plan.wave_limits import WaveLimits
+from kafka_medic.plan.weight import handicap
 
 __all__ = ["MovesCheck", "verify_moves"]
 
@@ -219,9 +220,21 @@ class MovesCheck(Check):
     def cost(self, summary: Summary) -> list[str]:
         if not isinstance(self.question, LowerImbalance):
             return super().cost(summary)
+        problems = []
         if summary.moves > self.question.moves:
-            return [f"{summary.moves} moves where {self.question.moves} are allowed"]
-        return []
+            problems.append(f"{summary.moves} moves where {self.question.moves} are allowed")
+        return [*problems, *self._no_less_even(summary)] if self.question.by_bytes else problems
+
+    def _no_less_even(self, summary: Summary) -> list[str]:
+        """What a plan for bytes owes besides: its figure, and numbers of replicas at least as even as before."""
+        problems = [] if summary.bytes_per_broker is not None else ["the summary has no bytesPerBroker"]
+        live = [broker for broker in self.brokers if broker.alive]
+        held = self._tally(self.before_on)
+        was = held + handicap(live, np.zeros_like(held), int(held.sum())).extra
+        now = was - held + self._tally(self.given()) + self._tally(self.after_on[self.new()])
+        if len(was) and (now.max() > was.max() or now.min() < was.min()):
+            problems.append(f"replicas per broker were {was.min()}..{was.max()} and become {now.min()}..{now.max()}")
+        return problems
 
     def _bytes(self, spread: Spread) -> list[str]:
         size, rest = np.maximum(self._sizes(), 0), ~self.touched[self.before.row]

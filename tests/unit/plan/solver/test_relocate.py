@@ -84,7 +84,8 @@ def sized(rows, sizes, racks, moves, allowed=None):
     plan = plan_relocation(request)
     assert verify_moves(request, plan) == []
     after = dict(enumerate(rows)) | final(plan)
-    return [sum(size for n, size in enumerate(sizes) if broker in after[n]) for broker in range(len(racks))], plan
+    count = racks if isinstance(racks, int) else len(racks)
+    return [sum(size for n, size in enumerate(sizes) if broker in after[n]) for broker in range(count)], plan
 
 
 def test_large_replicas_are_exchanged_for_small_ones_where_numbers_are_even():
@@ -108,10 +109,52 @@ def test_of_steps_that_are_nearly_as_good_the_one_with_the_fewest_bytes_is_taken
     assert sum(plan.sizes.to_pylist()) == 121
 
 
-def test_a_step_copies_no_more_than_four_times_what_it_gains():
+def test_a_step_copies_no_more_than_eight_times_what_it_gains():
     assert sized([[0], [0], [1]], [600, 245, 245], "abc", 9)[1].summary.moves == 1
     assert sized([[0], [1]], [600, 500], "ab", 9)[1].summary.moves == 0
     assert sized([[0], [0], [1], [1]], [600, 100, 500, 150], "ab", 9)[1].summary.moves == 0
+    held, _ = sized([[0]] * 20 + [[1]] * 20, [61] * 20 + [39] * 20, 2, 100)
+    assert max(held) <= 1010
+
+
+def test_brokers_of_a_larger_rack_are_evened_below_the_mean_of_all():
+    rows = [[n % 2, 2 + n // 2 % 2, 4 + n % 3] for n in range(84)]
+    held, plan = sized(rows, [8 if 6 in row else 20 for row in rows], "aabbccc", 100)
+    assert max(held[4:]) - min(held[4:]) <= max(held[4:]) / 20
+    assert plan.summary.moves
+
+
+def test_a_small_rack_is_evened_beside_a_large_one():
+    rows = [[n % 2, 2 + n % 17] for n in range(170)]
+    held, _ = sized(rows, [80 if row[0] == 0 else 10 for row in rows], "aa" + "b" * 17, 200)
+    assert abs(held[0] - held[1]) <= max(held[:2]) / 20
+
+
+def test_bytes_are_evened_among_those_that_may_give_and_take():
+    rows = [[0], [0], [0], [1], [1], [1], [2]]
+    _, plan = sized(rows, [300, 100, 100, 10, 10, 10, 90_000], 3, 9, Allowed(exclude_brokers=frozenset({2})))
+    assert plan.summary.moves
+    even = [[n % 3] for n in range(30)]
+    _, plan = sized(even, [100] * 30, 4, 9, Allowed(only_give=frozenset({3})))
+    assert plan.summary.moves == 0
+
+
+def test_weights_that_are_too_far_apart_for_so_many_bytes_are_refused():
+    listed = (Broker(0, weight=0.001), Broker(1, weight=1000))
+    table = partitions({"t": [[n % 2] for n in range(20)]}, sizeBytes=[10**13] * 20)
+    with pytest.raises(ProblemError, match=r"cannot be shared by weights of 0\.001 to 1000"):
+        plan_relocation(Relocation(table, listed, LowerImbalance(100, by_bytes=True)))
+
+
+def test_a_plan_for_bytes_owes_its_figure_and_numbers_as_even_as_before():
+    table = partitions({"t": [[0], [0], [1], [1]]}, sizeBytes=[100, 90, 10, 20])
+    by_bytes, by_number = (Relocation(table, brokers(2), LowerImbalance(9, by_bytes=b)) for b in (True, False))
+    plan = plan_relocation(by_bytes)
+    unsaid = replace(plan, summary=replace(plan.summary, bytes_per_broker=None))
+    assert verify_moves(by_bytes, unsaid) == ["the summary has no bytesPerBroker"]
+    assert verify_moves(by_number, unsaid) == []
+    alone = replace(plan, table=plan.table.slice(0, 1), sizes=plan.sizes.slice(0, 1))
+    assert any("replicas per broker were 2..2 and become 1..3" in line for line in verify_moves(by_bytes, alone))
 
 
 def test_bytes_that_are_close_stay_where_they_are():
@@ -298,6 +341,8 @@ def test_the_command_frees_bytes_of_a_disk_with_as_few_bytes_as_can_be(tmp_path,
     ("options", "reason"),
     [
         (("--free", "1"), "--free 1: must be N=BYTES, for example 7=500000000000"),
+        (("--free", "1=" + "9" * 5000), "must be N=BYTES, for example 7=500000000000"),
+        (("--free", "1=٣٠"), "--free 1=٣٠: must be N=BYTES"),
         (("--free", "1=0"), "b.json: 0 bytes are below 1"),
         (("--free", "9=5"), "b.json: broker 9 is not listed"),
         (("--free", "1=131"), "b.json: 131 bytes have to leave broker 1, and replicas of only 130 can"),
