@@ -140,7 +140,7 @@ def _add_moving(questions: Any, question: str, summary: str) -> None:
     if question == RELIEF:
         moving.add_argument(
             "--free", action="append", required=True, metavar="N=BYTES",
-            help="so many bytes are to leave broker N, which receives none (repeat it); every size has to be known",
+            help="so many bytes leave broker N, which receives none (repeat it); partitions of unknown size stay",
         )  # fmt: skip
     if question == "lower-imbalance":
         _add_balance(moving)

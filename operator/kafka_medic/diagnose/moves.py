@@ -37,7 +37,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
     if moving.any():
         yield from _foreign(scene, p, moving)
     elif scene.throttling:
-        return  # until its replicas have stayed in sync for a while: the run itself removes its throttle then
+        return  # the run keeps its throttle until its replicas have stayed in sync for a while, then removes it
     elif bool(np.all(p.adding.known & p.removing.known)) and not scene.unknown("reassignments"):
         yield from _leftover(scene)
 

@@ -25,7 +25,7 @@ class Scene:
     being_set: frozenset[str] = frozenset()
     """Topics whose settings a run of this project changes once it has added their replicas."""
     throttling: bool = False
-    """A run of this project that moves replicas goes on, and takes its throttle away at its end."""
+    """A run of this project that moves replicas is Running or Verifying. It removes its throttle at its end."""
     memory: DetectorMemory | None = None
     skew: Skew | None = None
     """Of the API server's clock to the one that dates the snapshot; None while it is not measured."""
