@@ -49,9 +49,10 @@ OTHER = TopicPartition("other", 0)
 BEHIND, WELL = worlds.partition("other", 0, (1, 2, 3), isr=(1, 3)), worlds.partition("other", 0, (1, 2, 3))
 
 
-def copying(beside, rate="1000", state=MOVING, **more):
+def copying(beside, rate="1000", state=MOVING, *, at=None, **more):
+    """at: rates of single brokers that differ."""
     wanted, saved = throttled()
-    settings = {key: rate if key[2] in RATES else value for key, value in wanted.items()}
+    settings = {key: (at or {}).get(key[1], rate) if key[2] in RATES else value for key, value in wanted.items()}
     rows = [*(row(c, s) for c, s in zip(CHANGES, (state, "behind", BEFORE), strict=True)), beside]
     table = worlds.configs(*((*key, value, True) for key, value in settings.items()))
     views = tuple(worlds.view(n, rows) for n in worlds.IDS)
@@ -92,6 +93,20 @@ def test_it_is_halved_while_a_replica_of_somebody_else_is_out_of_its_isr():
     assert rates(then) == (f"{STEP}/rate-1-250", {"250"})
     least = assess(*copying(BEHIND, "125"), changed("rate-2-125", 1000))
     assert least.state is StepState.WAIT, "an eighth is the least"
+
+
+def test_a_raise_that_reached_only_some_brokers_is_asked_for_again_like_the_first_time():
+    """To lower needs no guard of going on, and to raise does, also when half of it is done."""
+    lowered = changed("rate-0-500", CALM_SECONDS)
+    whole = assess(*copying(WELL, "500"), lowered)
+    half = assess(*copying(WELL, "500", at={"2": "1000"}), lowered, changed("rate-1-1000"))
+    assert rates(half) == rates(whole) == (f"{STEP}/rate-1-1000", {"1000"})
+    for report in (half, whole):
+        assert not report.restores
+        assert report.otherwise is not None
+    down = assess(*copying(BEHIND, "1000", at={"2": "500"}), changed("rate-0-500"))
+    assert rates(down) == (f"{STEP}/rate-0-500", {"500"})
+    assert down.restores
 
 
 def test_a_replica_on_a_failed_disk_is_not_waited_for():

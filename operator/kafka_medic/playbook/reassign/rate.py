@@ -74,9 +74,10 @@ def due(
         return None
     if last is not None and last.state is IntentState.INTENDED and present != {_rate(last)}:
         # It did not reach every broker, or none.
-        ours = present <= rates_set(step, plan, journal)
-        why = last.detail.partition(": ")[2]
-        return _change(last.id, plan, int(_rate(last)), why, lowers=True) if ours else None
+        if not present <= rates_set(step, plan, journal):
+            return None
+        rate, why = int(_rate(last)), last.detail.partition(": ")[2]
+        return _change(last.id, plan, rate, why, lowers=all(int(p) >= rate for p in present if p is not None))
     rate = int(_rate(last)) if last is not None else allowed
     if present != {str(rate)}:
         return None

@@ -1,0 +1,247 @@
+"""Replicas that lie badly, moved under load on clusters of both kinds: a volume that fills is relieved before it is
+full, replicas that share a rack are spread, and brokers with different bytes are evened. No record is lost or doubled,
+and no throttle is left."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+from kafka_medic.clients.answers import LogDirs
+from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.ports import BrokerView, Connection, PartitionState
+from tests.e2e.conftest import STEADY, Case, at_the_same_time
+from tests.incident import operator, records
+from tests.testbed import Shape, deployed, kubectl, wait_for
+
+SLOT = 9
+PLACES: list[tuple[Shape, int]] = [("kraft", 9), ("zookeeper", 11)]
+TWO = STEADY | {
+    "auto.leader.rebalance.enable": "false",
+    "default.replication.factor": 2,
+    "offsets.topic.replication.factor": 2,
+    "min.insync.replicas": 1,
+}
+SMALL, VOLUME = "400Mi", 400 << 20
+ON_SMALL = {"log.dirs": "/second/kafka"}
+FULL = 0
+"""The broker whose volume fills. It has a replica of every partition that grows, each of the others half of them."""
+PARTITIONS, BEFORE, PACE = 12, 262_000_000, 90_000
+"""BEFORE: bytes on the volume at the beginning. PACE: bytes a second. After the 15 minutes that a pace is watched, less
+than a fifth of the volume is free, and ten minutes are left until it is full."""
+RACKS = {0: {"broker.rack": "a"}, 1: {"broker.rack": "a"}, 2: {"broker.rack": "b"}}
+LARGE, LITTLE = 8_000_000, 100_000
+RECORD = 100_000
+
+
+@dataclass
+class Growth:
+    """Writes so many bytes a second, in turn to each partition, until the block ends."""
+
+    bootstrap: str
+    topic: str
+    written: int = 0
+    failed: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def lasting(self) -> Iterator[None]:
+        over = threading.Event()
+        thread = threading.Thread(target=self._grow, args=(over,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join(90)
+
+    def _grow(self, over: threading.Event) -> None:
+        producer, began = (
+            Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "log_level": 0}),
+            time.monotonic(),
+        )
+        while not over.wait(0.5):
+            while self.written < PACE * (time.monotonic() - began):
+                partition = self.written // PACE % PARTITIONS
+                producer.produce(self.topic, b"x" * (PACE // 3), partition=partition, on_delivery=self._delivered)
+                self.written += PACE // 3
+            producer.flush(60)
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+
+
+def test_a_volume_that_fills_is_relieved_before_it_is_full(installed: None) -> None:
+    """Side by side: the pace of a volume is watched for 15 minutes."""
+    with proposed_after("2s", "relieve-disk"):
+        at_the_same_time(is_relieved, PLACES)
+
+
+def is_relieved(place: tuple[Shape, int]) -> None:
+    shape, slot = place
+    each = dict.fromkeys((0, 1, 2), ON_SMALL)
+    with deployed(f"gameday-fills-{shape}", shape, TWO, slot, broker_overrides=each, second_disk=SMALL) as kafka:
+        operator.people(kafka.namespace)
+        case = watched(Case(kafka, f"fills-{uuid.uuid4().hex[:5]}"), {})
+        small = {"segment.bytes": "1048576", "min.insync.replicas": "1"}
+        growing = case.topic(*[[FULL, 1 + n % 2] for n in range(PARTITIONS)], suffix="growing", config=small)
+        for partition in range(PARTITIONS):
+            fill(case, growing, partition, BEFORE // PARTITIONS)
+        with loaded(case) as traffic:
+            began, growth = time.monotonic(), Growth(case.boot, growing)
+            with growth.lasting():
+                case.wait("AwaitingApproval", 1500)
+                found, before = time.monotonic() - began, free(case, FULL)
+                (run,) = (r for r in case.runs() if operator.phase(r) == "AwaitingApproval")
+                assert run["spec"]["playbook"]["name"] == "relieve-disk"
+                assert run["spec"]["cause"]["findingId"] == f"DiskFilling/broker-{FULL}"
+                assert operator.approve(run, "alice").returncode == 0
+                done = case.wait("Succeeded", 300)
+                took, after = time.monotonic() - began - found, free(case, FULL)
+            plan = done["status"]["plan"]
+            print(
+                f"\n{shape}: proposed after {found:.0f} s with {before:.0%} free; {plan['moves']} replicas, "
+                f"{plan['bytesToMove'] / 1e6:.0f} MB, in {took:.0f} s; then {after:.0%} free"
+            )
+            assert before < 0.2 < after
+            assert all(free(case, broker) > 0.2 for broker in (1, 2))
+            assert growth.failed == []
+            in_sync_twice(case)
+        judged(case, traffic)
+
+
+@pytest.mark.parametrize("shape", ["kraft", "zookeeper"])
+def test_shared_racks_are_spread_and_bytes_are_evened(shape: Shape, installed: None) -> None:
+    with (
+        deployed(f"gameday-racks-{shape}", shape, TWO, SLOT, broker_overrides=RACKS) as kafka,
+        proposed_after("2s", "spread-racks"),
+    ):
+        operator.people(kafka.namespace)
+        case = watched(Case(kafka, f"racks-{uuid.uuid4().hex[:5]}"), {"limits": {"cooldown": "0s"}})
+        one = {"min.insync.replicas": "1"}
+        shared = case.topic(*[[n % 2, 1 - n % 2] for n in range(6)], suffix="shared", config=one)
+        large, little = (
+            case.topic(*[[broker, 2]] * 6, suffix=suffix, config=one)
+            for broker, suffix in ((0, "large"), (1, "little"))
+        )
+        for topic, size in ((shared, LITTLE), (large, LARGE), (little, LITTLE)):
+            for partition in range(6):
+                fill(case, topic, partition, size)
+        with loaded(case) as traffic:
+            case.wait("AwaitingApproval", 240)
+            (run,) = (r for r in case.runs() if operator.phase(r) == "AwaitingApproval")
+            assert (run["spec"]["playbook"]["name"], run["spec"]["cause"]["findingId"]) == (
+                "spread-racks",
+                "RackSpreadLow",
+            )
+            assert operator.approve(run, "alice").returncode == 0
+            done = case.wait("Succeeded", 300)
+            assert done["status"]["plan"]["moves"] == 6, "one of each partition that shares a rack"
+            assert all(2 in p.replicas for p in in_sync_twice(case))
+
+            before = {broker: held(case, broker) for broker in (0, 1)}
+            case.ask("rebalance", balance="bytes")
+            run = case.wait("AwaitingApproval", 120)
+            assert operator.approve(run, "alice").returncode == 0
+            done = case.wait("Succeeded", 300)
+            after, counts = {broker: held(case, broker) for broker in (0, 1)}, Counter[int]()
+            for p in in_sync_twice(case):
+                assert 2 in p.replicas
+                counts.update(p.replicas)
+            plan = done["status"]["plan"]
+            print(
+                f"\n{shape}: bytes on brokers 0 and 1 {before}, then {after}, by {plan['moves']} moves; "
+                f"replicas {dict(counts)}"
+            )
+            assert before[0] - before[1] > 5 * LARGE
+            assert abs(after[0] - after[1]) < LARGE, "the largest partition"
+            assert abs(counts[0] - counts[1]) <= 1
+        judged(case, traffic)
+
+
+@contextmanager
+def proposed_after(seconds: str, playbook: str) -> Iterator[None]:
+    """The Playbook's own `for`, and what it was afterwards."""
+    was = json.loads(kubectl("get", "playbook", playbook, "-o", "json").stdout)["spec"]["trigger"]["for"]
+
+    def tuned(to: str) -> None:
+        kubectl("patch", "playbook", playbook, "--type=merge", "-p", json.dumps({"spec": {"trigger": {"for": to}}}))
+
+    tuned(seconds)
+    try:
+        yield
+    finally:
+        tuned(was)
+
+
+def watched(case: Case, remediation: dict[str, object]) -> Case:
+    two = {"pattern": rf"(?:{case.name}\..*)", "replicationFactor": 2}
+    case.watch(remediation=remediation, expectations={"topics": [two, {"pattern": ".*", "exempt": True}]})
+    return case
+
+
+@contextmanager
+def loaded(case: Case) -> Iterator[records.Traffic]:
+    """An application that writes to partitions on all brokers while the block lasts."""
+    live = case.topic([0, 2], [2, 1], [1, 2], suffix="live", config={"min.insync.replicas": "1"})
+    with records.flowing(case.boot, live) as traffic:
+        yield traffic
+
+
+def judged(case: Case, traffic: records.Traffic) -> None:
+    assert (traffic.lost, traffic.doubled, traffic.failed) == (set(), [], [])
+    assert operator.throttles(case.boot) == []
+    print(f"{case.kafka.shape}: {len(traffic.acked)} records acknowledged meanwhile, none lost or doubled")
+    case.end()
+
+
+def fill(case: Case, topic: str, partition: int, size: int) -> None:
+    count = size // RECORD
+    assert records.write(case.boot, topic, ["x" * RECORD] * count, partition=partition) == count
+
+
+def rows(case: Case) -> list[PartitionState]:
+    client = RealKafka(Connection(case.boot, timeout_seconds=20.0))
+    try:
+        view = client.views([0])[0]
+        return [p for p in view.partitions if p.topic in case.topics] if isinstance(view, BrokerView) else []
+    finally:
+        client.close()
+
+
+def in_sync_twice(case: Case) -> list[PartitionState]:
+    wait_for("two replicas in sync", lambda: all(len(p.isr) == len(p.replicas) == 2 for p in rows(case)), 60)
+    return rows(case)
+
+
+def log_dirs(case: Case, broker: int) -> LogDirs:
+    client = RealKafka(Connection(case.boot, timeout_seconds=20.0))
+    try:
+        found = client.log_dirs([broker])[broker]
+        assert isinstance(found, LogDirs), found
+        return found
+    finally:
+        client.close()
+
+
+def free(case: Case, broker: int) -> float:
+    """The share of its volume."""
+    (directory,) = log_dirs(case, broker).directories
+    assert directory.total is not None
+    assert directory.usable is not None
+    assert abs(directory.total - VOLUME) < 0.01 * VOLUME
+    return directory.usable / directory.total
+
+
+def held(case: Case, broker: int) -> int:
+    """Bytes of this case's replicas."""
+    return sum(size for tp, size in log_dirs(case, broker).sizes.items() if tp.topic in case.topics)
