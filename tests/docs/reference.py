@@ -23,13 +23,15 @@ from kafka_medic.cluster.clock import Skew
 from kafka_medic.controller.metrics import Metrics
 from kafka_medic.controller.status import CONDITION_OF, NEEDED, SOURCES_OF
 from kafka_medic.guard.cluster_wide import CLUSTER_WIDE
-from kafka_medic.playbook.registry import ACTIONS
+from kafka_medic.playbook.registry import ACTIONS, takes_back
 from kafka_medic.resources.definitions import DEFINITIONS
 from kafka_medic.resources.phases import LEGAL_TRANSITIONS, Phase
+from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.vocabulary import FindingType, Guard
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
+DIAGNOSIS = ROOT / "operator" / "kafka_medic" / "diagnose"
 HEADER = "<!-- Written by `make reference` from {source}. Change it there. -->\n\n"
 
 
@@ -56,9 +58,15 @@ def _playbooks() -> list[dict[str, Any]]:
     return [yaml.safe_load(file.read_text(encoding="utf-8")) for file in files]
 
 
+def _proposed(playbook: Mapping[str, Any]) -> bool:
+    """Whether the operator proposes it: the diagnosis names it, or it takes a drain back."""
+    named = (f'"{playbook["metadata"]["name"]}"' in file.read_text(encoding="utf-8") for file in DIAGNOSIS.glob("*.py"))
+    return any(named) or takes_back(Playbook.parse(playbook))
+
+
 def findings() -> str:
     treated: dict[str, list[str]] = {}
-    for playbook in _playbooks():
+    for playbook in filter(_proposed, _playbooks()):
         treated.setdefault(playbook["spec"]["trigger"]["finding"], []).append(playbook["metadata"]["name"])
     rows = []
     for finding in FindingType:
@@ -68,8 +76,8 @@ def findings() -> str:
         rows.append((f"`{finding.value}`", condition or "none", ", ".join(sources), names or "none"))
     text = (
         "# Index of findings\n\nEvery type of finding, the condition of the KafkaCluster that it makes False, the "
-        "sources that it needs, and the shipped Playbooks with this trigger. [Findings](../findings.md) explains "
-        "each type.\n\n"
+        "sources that it needs, and the shipped Playbooks that the operator proposes for it. "
+        "[Findings](../findings.md) explains each type.\n\n"
     )
     return text + _table(("type", "condition", "sources", "Playbooks"), rows)
 
@@ -101,22 +109,30 @@ def phases() -> str:
         after = sorted(p.value for p in LEGAL_TRANSITIONS.get(phase, ()))
         rows.append((f"`{phase.value}`", ", ".join(after) or "none: the run has ended"))
     text = (
-        "# Index of phases\n\nThe API server enforces this table. [Why is my run waiting?](../run-phases.md) explains "
-        "the phases.\n\n"
+        "# Index of phases\n\nThe API server refuses every other transition. The operator does not use each of these. "
+        "It ends a run that has not started as Rejected, and a run that has started as Aborted. A Remediation that is "
+        "deleted ends as Aborted too. [Why is my run waiting?](../run-phases.md) explains the phases.\n\n"
     )
     return text + _table(("phase", "can become"), rows)
 
 
 def playbooks() -> str:
-    parts = ["# Shipped Playbooks\n\n`kubectl get kmp` lists the Playbooks that are installed.\n"]
+    parts = [
+        "# Shipped Playbooks\n\n`kubectl get kmp` lists the Playbooks that are installed. The time of a trigger counts "
+        "from the first observation of the finding. It includes the time for which the finding is Pending.\n"
+    ]
     for playbook in _playbooks():
         spec = playbook["spec"]
         trigger = spec["trigger"]
         parts.append(f"## {playbook['metadata']['name']}\n")
         parts.append(f"{spec['description'].strip()}\n")
-        finding, lasts = trigger["finding"], trigger.get("for", "0s")
-        link = f"[{finding}](../findings.md#{finding.lower()})"
-        parts.append(f"Trigger: {link}, Firing for {lasts}. Risk: {spec['risk']}.\n")
+        link = f"[{trigger['finding']}](../findings.md#{trigger['finding'].lower()})"
+        when = f"{link} is Firing, and began {trigger.get('for', '0s')} ago or earlier"
+        if not _proposed(playbook):
+            when = "none; a person requests the run"
+        elif takes_back(Playbook.parse(playbook)):
+            when = f"the end of {link} after a drain"
+        parts.append(f"Trigger: {when}. Risk: {spec['risk']}.\n")
         if spec.get("parameters"):
             rows = [
                 (
@@ -213,7 +229,11 @@ def _series(family: Metric) -> str:
 
 
 def cli() -> str:
-    parts = ["# The command\n\n`kafka-medic SUBCOMMAND --help` prints the same, with examples.\n"]
+    parts = [
+        "# The command\n\n`kafka-medic SUBCOMMAND --help` prints the same, with examples. "
+        "`kubectl kafka-medic show RUN` is `kafka-medic remediation show RUN`. The same holds for every command of "
+        "`remediation`.\n"
+    ]
     for name, help_text, parser in _commands(command.parser(), "kafka-medic"):
         parts.append(f"## {name}\n")
         if words := parser.description or help_text:

@@ -28,7 +28,10 @@ WHAT_TO_DO: Mapping[Guard, str] = {
     Guard.NOT_PAUSED: "When the reason of the pause is gone, `resume` with the KafkaCluster's name.",
     Guard.APPROVAL_VALID: "Read it with `show`, then `approve` or `reject`.",
     Guard.PRECONDITIONS_HOLD: "The cluster changed since the plan: let it settle, or `abort`.",
-    Guard.LEASE_HELD: "One operator acts on each cluster; check that exactly one runs.",
+    Guard.LEASE_HELD: (
+        "One operator acts on each cluster. If this lasts, read who holds the Lease: "
+        "`kubectl get lease kafka-medic-CLUSTER -n NAMESPACE -o yaml`."
+    ),
     Guard.TARGET_MAY_BE_TOUCHED: "Leave the named broker alone until it has recovered.",
     Guard.VIEWS_AGREE: "Brokers report different metadata; see the findings ViewDiverged and MetadataUndecided.",
     Guard.ISR_STAYS_ABOVE_MIN: "Let the partitions catch up, or raise their replication factor first.",
