@@ -35,9 +35,9 @@ SMALL, VOLUME = "400Mi", 400 << 20
 ON_SMALL = {"log.dirs": "/second/kafka"}
 FULL = 0
 """The broker whose volume fills. It has a replica of every partition that grows, each of the others half of them."""
-PARTITIONS, BEFORE, PACE = 12, 262_000_000, 90_000
+PARTITIONS, BEFORE, PACE = 12, 290_000_000, 60_000
 """BEFORE: bytes on the volume at the beginning. PACE: bytes a second. After the 15 minutes that a pace is watched, less
-than a fifth of the volume is free, and ten minutes are left until it is full."""
+than a fifth of the volume is free. The other volumes last longer than is told ahead, or they would receive nothing."""
 RACKS = {0: {"broker.rack": "a"}, 1: {"broker.rack": "a"}, 2: {"broker.rack": "b"}}
 LARGE, LITTLE = 8_000_000, 100_000
 RECORD = 100_000

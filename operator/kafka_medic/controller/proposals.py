@@ -23,6 +23,9 @@ from kafka_medic.resources.remediation_plan import MAX_INLINE_CHANGES, Elections
 from kafka_medic.resources.vocabulary import API_VERSION, RemediationMode, Severity
 
 GAVE_UP = (Phase.REJECTED, Phase.EXPIRED, Phase.FAILED, Phase.ABORTED)
+ROOM_AFTER = 180.0
+"""Seconds: Kafka deletes the files of a removed replica after file.delete.delay.ms, 60 s by default, and the operator
+reads the log directories of a quiet cluster each 45 s."""
 
 
 def due(
@@ -88,7 +91,7 @@ def _cure(finding: Finding, able: Sequence[Playbook], of: Runs, now: datetime) -
     drained = False
     for playbook in able:
         known = [r for r in of[playbook.name] if r.spec.cause is not None]
-        if not is_due(playbook, finding, now) or _idle(finding, playbook, known):
+        if not is_due(playbook, finding, now) or _idle(finding, playbook, known) or _room_comes(finding, known, now):
             continue
         if once_for_a_finding(playbook):
             drained = drained or _drained(finding, known)
@@ -97,6 +100,18 @@ def _cure(finding: Finding, able: Sequence[Playbook], of: Runs, now: datetime) -
         if not _declined(finding, known) and not _did_not_cure(finding, playbook, known) and _runs(playbook):
             return playbook
     return None
+
+
+def _room_comes(finding: Finding, runs: Sequence[Remediation], now: datetime) -> bool:
+    """Whether a run has just removed replicas from that volume, so that Kafka still has to delete their files."""
+    return finding.type == "DiskFilling" and any(
+        r.status.phase is Phase.SUCCEEDED
+        and r.spec.cause is not None
+        and r.spec.cause.finding_id == finding.id
+        and r.status.finished_at is not None
+        and abs((now - r.status.finished_at).total_seconds()) < ROOM_AFTER
+        for r in runs
+    )
 
 
 def _being_treated(finding: Finding, cure: Playbook, playbooks: Mapping[str, Playbook], of: Runs) -> bool:

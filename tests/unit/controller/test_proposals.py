@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from kafka_medic.controller.proposals import due, in_order, is_that_proposal, renamed
+from kafka_medic.controller.proposals import ROOM_AFTER, due, in_order, is_that_proposal, renamed
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
@@ -163,6 +163,22 @@ def test_what_is_found_under_a_name_is_read_before_it_is_taken_for_a_proposal(ch
     for part, value in change.items():
         found[part] = {**found[part], **value} if isinstance(value, dict) else value
     assert is_that_proposal(found, body) == own
+
+
+def test_room_that_kafka_has_not_made_yet_is_not_asked_for_twice():
+    """Kafka deletes the files of a removed replica after file.delete.delay.ms, a minute by default."""
+    books = {p.name: p for p in map(Playbook.parse, shipped_playbooks())}
+    full = replace(FOUND, id="DiskFilling/broker-0", type="DiskFilling", playbook="relieve-disk")
+    full, other = (replace(full, id=f"DiskFilling/broker-{n}", since=NOW - timedelta(hours=1)) for n in (0, 1))
+
+    def proposed(finding, seconds, phase=Phase.SUCCEEDED):
+        done = run(phase, ended=NOW - timedelta(seconds=seconds), findings=[full], playbooks=books)
+        return len(asked([finding], [done], playbooks=books))
+
+    assert proposed(full, 1) == proposed(full, ROOM_AFTER - 1) == 0
+    assert proposed(full, ROOM_AFTER) == 1, "it was not enough"
+    assert proposed(other, 1) == 1
+    assert proposed(full, 1, Phase.SUPERSEDED) == 1
 
 
 def test_a_finding_that_came_back_later_is_another_matter():
