@@ -64,10 +64,8 @@ class Growth:
             thread.join(90)
 
     def _grow(self, over: threading.Event) -> None:
-        producer, began = (
-            Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "log_level": 0}),
-            time.monotonic(),
-        )
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "log_level": 0})
+        began = time.monotonic()
         while not over.wait(0.5):
             while self.written < PACE * (time.monotonic() - began):
                 partition = self.written // PACE % PARTITIONS
@@ -221,8 +219,14 @@ def rows(case: Case) -> list[PartitionState]:
 
 
 def in_sync_twice(case: Case) -> list[PartitionState]:
-    wait_for("two replicas in sync", lambda: all(len(p.isr) == len(p.replicas) == 2 for p in rows(case)), 60)
-    return rows(case)
+    found: list[PartitionState] = []
+
+    def so() -> bool:
+        found[:] = rows(case)
+        return bool(found) and all(len(p.isr) == len(p.replicas) == 2 for p in found)
+
+    wait_for("two replicas in sync", so, 60)
+    return found
 
 
 def log_dirs(case: Case, broker: int) -> LogDirs:

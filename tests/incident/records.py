@@ -338,7 +338,14 @@ class Traffic:
 
     def _consume(self) -> None:
         consumer = _consumer(self.bootstrap, None)
-        partitions = consumer.list_topics(self.topic, timeout=PATIENCE).topics[self.topic].partitions
+        partitions: list[int] = []
+
+        def known() -> bool:
+            # A broker at ZooKeeper may not have heard of a topic that the controller has just made.
+            partitions[:] = consumer.list_topics(self.topic, timeout=PATIENCE).topics[self.topic].partitions
+            return bool(partitions)
+
+        wait_for(f"a broker to know {self.topic}", known, 60)
         consumer.assign([TopicPartition(self.topic, p, 0) for p in partitions])
         try:
             while not self._done:

@@ -19,7 +19,13 @@ from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import MAX_INLINE_CHANGES, Elections, Reorders, ReplicaMoves
+from kafka_medic.resources.remediation_plan import (
+    MAX_INLINE_CHANGES,
+    Elections,
+    Reorders,
+    ReplicaMoves,
+    ReplicaRemovals,
+)
 from kafka_medic.resources.vocabulary import API_VERSION, RemediationMode, Severity
 
 GAVE_UP = (Phase.REJECTED, Phase.EXPIRED, Phase.FAILED, Phase.ABORTED)
@@ -91,7 +97,7 @@ def _cure(finding: Finding, able: Sequence[Playbook], of: Runs, now: datetime) -
     drained = False
     for playbook in able:
         known = [r for r in of[playbook.name] if r.spec.cause is not None]
-        if not is_due(playbook, finding, now) or _idle(finding, playbook, known) or _room_comes(finding, known, now):
+        if not is_due(playbook, finding, now) or _idle(finding, playbook, known) or _room_comes(finding, of, now):
             continue
         if once_for_a_finding(playbook):
             drained = drained or _drained(finding, known)
@@ -102,16 +108,24 @@ def _cure(finding: Finding, able: Sequence[Playbook], of: Runs, now: datetime) -
     return None
 
 
-def _room_comes(finding: Finding, runs: Sequence[Remediation], now: datetime) -> bool:
-    """Whether a run has just removed replicas from that volume, so that Kafka still has to delete their files."""
-    return finding.type == "DiskFilling" and any(
-        r.status.phase is Phase.SUCCEEDED
-        and r.spec.cause is not None
-        and r.spec.cause.finding_id == finding.id
-        and r.status.finished_at is not None
-        and abs((now - r.status.finished_at).total_seconds()) < ROOM_AFTER
-        for r in runs
+def _room_comes(finding: Finding, of: Runs, now: datetime) -> bool:
+    """Whether a run, whoever asked for it, has just removed replicas from that broker, so that Kafka still has to
+    delete their files."""
+    if finding.type != "DiskFilling":
+        return False
+    broker = finding.id.rpartition("/broker-")[2]
+    return any(
+        entry.kind == "DropReplicas" and abs((now - (entry.done_at or entry.last_asked)).total_seconds()) < ROOM_AFTER
+        for runs in of.values()
+        for run in runs
+        if _removes_from(run, broker)
+        for entry in run.status.journal
     )
+
+
+def _removes_from(run: Remediation, broker: str) -> bool:
+    changes = run.status.plan.part(ReplicaRemovals).each() if run.status.plan is not None else ()
+    return any(str(b) == broker for c in changes for b in set(c.replicas_before) - set(c.replicas))
 
 
 def _being_treated(finding: Finding, cure: Playbook, playbooks: Mapping[str, Playbook], of: Runs) -> bool:

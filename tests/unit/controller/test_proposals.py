@@ -15,7 +15,8 @@ from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_status import Cure
+from kafka_medic.resources.remediation_plan import PartitionChange, Plan
+from kafka_medic.resources.remediation_status import Cure, IntentState, JournalEntry
 from kafka_medic.resources.vocabulary import FindingState, Severity
 from tests.simulation.world import API_VERSION, PLAYBOOK_FILE, shipped_playbook, shipped_playbooks
 
@@ -165,20 +166,29 @@ def test_what_is_found_under_a_name_is_read_before_it_is_taken_for_a_proposal(ch
     assert is_that_proposal(found, body) == own
 
 
-def test_room_that_kafka_has_not_made_yet_is_not_asked_for_twice():
-    """Kafka deletes the files of a removed replica after file.delete.delay.ms, a minute by default."""
+@pytest.mark.parametrize("request_of", ["the operator", "admin"])
+def test_room_that_kafka_has_not_made_yet_is_not_asked_for_twice(request_of):
+    """Kafka deletes the files of a removed replica after file.delete.delay.ms, a minute by default. Two brokers are
+    relieved by one run, whoever has asked for it."""
     books = {p.name: p for p in map(Playbook.parse, shipped_playbooks())}
-    full = replace(FOUND, id="DiskFilling/broker-0", type="DiskFilling", playbook="relieve-disk")
-    full, other = (replace(full, id=f"DiskFilling/broker-{n}", since=NOW - timedelta(hours=1)) for n in (0, 1))
+    full = replace(FOUND, type="DiskFilling", playbook="relieve-disk", since=NOW - timedelta(hours=1))
+    changes = [PartitionChange(topic="t", partition=n, replicas_before=(n, 2), replicas=(3, 2)) for n in (0, 1)]
 
-    def proposed(finding, seconds, phase=Phase.SUCCEEDED):
-        done = run(phase, ended=NOW - timedelta(seconds=seconds), findings=[full], playbooks=books)
-        return len(asked([finding], [done], playbooks=books))
+    def proposed(broker, seconds, kind="DropReplicas"):
+        at = NOW - timedelta(seconds=seconds)
+        done = run(Phase.SUCCEEDED, ended=at, findings=[replace(full, id="DiskFilling/broker-0")], playbooks=books)
+        entry = JournalEntry(id="s/0", step="s", kind=kind, state=IntentState.DONE, intended_at=at, done_at=at)
+        plan = Plan(digest="sha256:" + "0" * 64, proposed_at=at, expires_at=at, removals=changes)
+        status = done.status.model_copy(update={"plan": plan, "journal": (entry,)})
+        spec = done.spec if request_of == "the operator" else done.spec.model_copy(update={"cause": None})
+        done = done.model_copy(update={"spec": spec, "status": status})
+        return len(asked([replace(full, id=f"DiskFilling/broker-{broker}")], [done], playbooks=books))
 
-    assert proposed(full, 1) == proposed(full, ROOM_AFTER - 1) == 0
-    assert proposed(full, ROOM_AFTER) == 1, "it was not enough"
-    assert proposed(other, 1) == 1
-    assert proposed(full, 1, Phase.SUPERSEDED) == 1
+    for relieved in (0, 1):
+        assert proposed(relieved, 1) == proposed(relieved, ROOM_AFTER - 1) == 0
+        assert proposed(relieved, ROOM_AFTER) == 1, "it was not enough"
+    assert proposed(2, 1) == 1, "it has lost nothing"
+    assert proposed(0, 1, kind="Reassign") == 1, "nothing was removed"
 
 
 def test_a_finding_that_came_back_later_is_another_matter():
