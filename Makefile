@@ -82,9 +82,9 @@ simulate: venv ## Every scenario, a death at every write, and 10,000 seeded sche
 beside-simulate:
 	@$(VENV)/python -m pytest -q tests/unit $(addprefix --ignore=,$(SIMULATED))
 
-soak: venv ## New examples, and as many schedules as you like: SCHEDULES=100000 SEED=10000
+soak: venv ## New examples, and as many schedules as you like: SCHEDULES=100000 SEED=10000; JOURNAL=file goes on where it was
 	@SEARCH=1 THOROUGH=1 $(VENV)/python -m pytest -q -n 2 tests/property
-	@$(VENV)/python -m tests.simulation.soak --schedules $(SCHEDULES) --seed $(SEED)
+	@$(VENV)/python -m tests.simulation.soak --schedules $(SCHEDULES) --seed $(SEED) $(if $(JOURNAL),--journal $(JOURNAL))
 
 # What check runs runs once: in simulate with all that is thorough, or beside it.
 test: setup browser ## All that check and simulate run, but 3,000 schedules, and the tests in the testbed (KEEP=1 leaves it up)

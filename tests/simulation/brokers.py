@@ -16,6 +16,8 @@ from kafka_medic.cluster.snapshot import TopicPartition
 from tests.simulation.images import Belief, Image, image_of
 
 MIN_ISR = "min.insync.replicas"
+FILE_DELETE_DELAY = 60.0
+"""Seconds: file.delete.delay.ms, as Kafka has it by default."""
 
 
 @dataclass
@@ -150,6 +152,8 @@ class SimBrokers:
     """Those that take no connection of the operator's at their Pods' own addresses."""
     failed_disk: dict[int, set[TopicPartition]] = field(default_factory=dict)
     """Brokers with a second log directory, which has failed, and the replicas on it."""
+    deleting: list[tuple[int, float, int]] = field(default_factory=list)
+    """Of replicas that were removed: the broker, when, and the bytes of the files, which are still there."""
     _truth: Image | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -176,6 +180,7 @@ class SimBrokers:
         gone = {tp for tp in self.partitions if tp.topic == name}
         for tp in gone:
             part = self.partitions.pop(tp)
+            self._deletes(part, part.replicas)
             self.buried[tp, part.id(name)] = part
             self.logs.pop(tp, None)
             self.written_at.pop(tp, None)
@@ -438,6 +443,7 @@ class SimBrokers:
         if not (part.adding or part.removing) or not needed <= set(part.isr) or not set(stay) & set(part.isr):
             return False
         removed = [b for b in part.removing if b in part.isr]
+        self._deletes(part, part.removing)
         part.replicas, part.isr = stay, [b for b in part.isr if b in stay]
         fewer, part.adding, part.before, part.removing = bool(part.removing), [], [], []
         if part.leader not in stay:
@@ -447,6 +453,14 @@ class SimBrokers:
         if self.zookeeper:
             part.bump(len(removed))
         return True
+
+    def _deletes(self, part: SimPartition, brokers: Sequence[int]) -> None:
+        self.deleting += [(b, self.elapsed, part.size) for b in brokers if self.has_copied(b, part)]
+
+    def files_left(self, broker: int) -> int:
+        """Bytes that no directory names any more, and that take room for a while (file.delete.delay.ms)."""
+        self.deleting = [d for d in self.deleting if self.elapsed - d[1] < FILE_DELETE_DELAY]
+        return sum(size for b, _, size in self.deleting if b == broker)
 
     def controller(self) -> int:
         """Whoever was voted for, else the lowest that is up; -1 when none is, or too few to elect one."""

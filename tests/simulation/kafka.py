@@ -160,7 +160,8 @@ class SimKafka(SimBrokers):
         total = None if self.free is None else self.free + sum(held.values())
         found = [LogDir.of("/data/0", held, total, self.free)]
         if sizes := self.volumes.get(broker):
-            found = [LogDir.of("/data/0", held, sizes[0], max(sizes[0] - sum(held.values()), 0))]
+            taken = sum(held.values()) + self.files_left(broker)
+            found = [LogDir.of("/data/0", held, sizes[0], max(sizes[0] - taken, 0))]
             found += [LogDir.of(f"/data/{n}", {}, size, size) for n, size in enumerate(sizes[1:], start=1)]
         failed = [] if lost is None else [LogDir(f"/data/{len(found)}", None, error=STORAGE_ERROR)]
         return LogDirs((*found, *failed))

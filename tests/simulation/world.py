@@ -177,6 +177,7 @@ class World:
         if self.topic_operator is not None:
             self.topic_operator.tick(self.now.timestamp())
         self.now += timedelta(seconds=seconds)
+        self.kafka.elapsed += seconds
 
     def runs(self) -> list[Remediation]:
         store = SimStore(self.api)
