@@ -10,6 +10,7 @@ import pytest
 from kafka_medic.resources.remediation import Remediation
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
+from tests.simulation.pods import STRIMZI
 from tests.simulation.world import BASE, BROKERS, NO_ELECTIONS, World
 from tests.thorough import thorough
 
@@ -92,6 +93,22 @@ def test_brokers_read_new_defaults_then_the_minimum_rises():
         world.step()
     assert {f["type"] for f in world.cluster()["status"].get("findings", [])} <= {"LeadersImbalanced"}
     assert len(world.runs()) == 1
+
+
+def test_what_strimzi_would_set_back_is_not_planned_and_said():
+    """The minimum is the last thing that is low. Strimzi compares what a broker reports with its Kafka resource."""
+    kafka = SimKafka(files={b: dict(GOOD) for b in (0, 1, 2)})
+    kafka.topic("orders", [0, 1, 2], [1, 2, 0], [2, 0, 1])
+    world = World(kafka)
+    world.install(brokers={**BROKERS, "restart": "StrimziAnnotation"}, remediation=NO_ELECTIONS)
+    world.with_pods(STRIMZI)
+    run = until(world, "Planning")
+    for _ in range(4):
+        world.step()
+    assert cure(world).status.plan is None
+    assert 'write min.insync.replicas: "2" under its spec.kafka.config' in (cure(world).status.message or "")
+    assert run.spec.cause is not None
+    assert world.kafka.dynamic == {}
 
 
 def test_an_unchanged_broker_pauses_the_run():

@@ -33,8 +33,7 @@ def detect(scene: Scene) -> Iterator[Finding]:
         if waiting:
             evidence.append(
                 f"committed offsets of {some(waiting)} are still in the lost range: these groups will skip new "
-                "records there; "
-                "run reset-consumer-offsets to set them to the log end of the regression"
+                "records there; request a run of reset-consumer-offsets to set them to the log end of the regression"
             )
         if memory.dropped:
             evidence.append(

@@ -19,6 +19,7 @@ from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.playbook.restart.restart_plan import restart_plan, sentence_for_reading
 from kafka_medic.playbook.settings.defaults_step import KEY, fallback
 from kafka_medic.report.units import many
+from kafka_medic.resources.kafkacluster import KafkaCluster, RestartMethod
 from kafka_medic.resources.remediation_plan import (
     MAX_STATIC,
     ConfigChange,
@@ -50,6 +51,12 @@ def defaults_plan(request: PlanRequest) -> Plan | Refusal:
     static = _static(low)
     brokers = frozenset(b for setting in static for b in setting.brokers)
     change, left_out = _min_isr(snapshot, expectations, low, brokers)
+    if change is not None and _strimzi_configures(request.cluster):
+        left_out = (
+            f"{MIN_ISR} stays unchanged: Strimzi sets brokers back to what the Kafka resource says; "
+            f'write {MIN_ISR}: "{change.after}" under its spec.kafka.config, and Strimzi sets it'
+        )
+        change = None
     if not static and change is None:
         return Refusal(left_out, (Reason(Guard.PRECONDITIONS_HOLD, Verdict.WAIT, left_out),))
     plan = request.draft()
@@ -137,6 +144,14 @@ def _min_isr(
         after=str(least),
     )
     return change, ""
+
+
+def _strimzi_configures(cluster: KafkaCluster) -> bool:
+    """It compares each broker's settings with the Kafka resource, also those that somebody set at run time for all
+    brokers (KafkaConfigurationDiff of Strimzi 1.2.0)."""
+    brokers = cluster.spec.brokers
+    asks = brokers is not None and brokers.restart is RestartMethod.STRIMZI_ANNOTATION
+    return asks or cluster.spec.strimzi is not None
 
 
 def _summary(plan: Plan, snapshot: Snapshot, left_out: str) -> str:
