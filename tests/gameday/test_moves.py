@@ -1,6 +1,6 @@
 """Replicas that lie badly, moved under load on clusters of both kinds: a volume that fills is relieved before it is
-full, replicas that share a rack are spread, and brokers with different bytes are evened. No record is lost or doubled,
-and no throttle is left."""
+full, replicas that share a rack are spread, a broker that was added gets its share, and brokers with different bytes
+are evened. No record is lost or doubled, and no throttle is left."""
 
 from __future__ import annotations
 
@@ -168,6 +168,45 @@ def test_shared_racks_are_spread_and_bytes_are_evened(shape: Shape, installed: N
         judged(case, traffic)
 
 
+def test_a_broker_that_was_added_gets_its_share(installed: None) -> None:
+    """Side by side: LoadUneven is Firing after half an hour."""
+    with proposed_after("2s", "rebalance"):
+        at_the_same_time(gets_its_share, PLACES)
+
+
+def gets_its_share(place: tuple[Shape, int]) -> None:
+    shape, slot = place
+    with deployed(f"gameday-share-{shape}", shape, TWO, slot) as kafka:
+        operator.people(kafka.namespace)
+        case = watched(Case(kafka, f"share-{uuid.uuid4().hex[:5]}"), {})
+        one = {"min.insync.replicas": "1"}
+        elsewhere = case.topic(*[[n % 2, 1 - n % 2] for n in range(60)], suffix="elsewhere", config=one)
+        for partition in range(60):
+            fill(case, elsewhere, partition, LITTLE)
+        with loaded(case) as traffic:
+            began = time.monotonic()
+            case.wait("AwaitingApproval", 2400)
+            found, before = time.monotonic() - began, replicas(case)
+            (run,) = (r for r in case.runs() if operator.phase(r) == "AwaitingApproval")
+            assert (run["spec"]["playbook"]["name"], run["spec"]["cause"]["findingId"]) == (
+                "rebalance",
+                "LoadUneven/replicas",
+            )
+            assert operator.approve(run, "alice").returncode == 0
+            done = case.wait("Succeeded", 600)
+            took, plan = time.monotonic() - began - found, done["status"]["plan"]
+            in_sync_twice(case)
+            after = replicas(case)
+            print(
+                f"\n{shape}: proposed after {found:.0f} s; replicas per broker {dict(before)}, then {dict(after)}, by "
+                f"{plan['moves']} moves in {took:.0f} s"
+            )
+            assert before[2] < min(before[0], before[1]) / 2
+            assert max(after.values()) - min(after.values()) <= 1
+            assert plan["moves"] == after[2] - before[2], "no more than it lacks"
+        judged(case, traffic)
+
+
 @contextmanager
 def proposed_after(seconds: str, playbook: str) -> Iterator[None]:
     """The Playbook's own `for`, and what it was afterwards."""
@@ -214,6 +253,17 @@ def rows(case: Case) -> list[PartitionState]:
     try:
         view = client.views([0])[0]
         return [p for p in view.partitions if p.topic in case.topics] if isinstance(view, BrokerView) else []
+    finally:
+        client.close()
+
+
+def replicas(case: Case) -> Counter[int]:
+    """How many each broker has, of all topics."""
+    client = RealKafka(Connection(case.boot, timeout_seconds=20.0))
+    try:
+        view = client.views([0])[0]
+        assert isinstance(view, BrokerView), view
+        return Counter(broker for p in view.partitions for broker in p.replicas)
     finally:
         client.close()
 
