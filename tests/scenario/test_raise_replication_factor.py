@@ -138,7 +138,9 @@ def test_the_plan_reports_unknown_disk_space(world: World) -> None:
     world.kafka.free = None
     plan = world.until_phase("AwaitingApproval").status.plan
     assert plan is not None
-    assert "free disk space is not known, and not checked, on 3 receiving brokers" in plan.summary
+    assert (
+        "free disk space is not known on 3 receiving brokers, and not checked where a broker does not" in plan.summary
+    )
 
 
 @thorough

@@ -143,6 +143,34 @@ def test_the_finding_proposes_it_and_the_volume_has_enough_free_afterwards(zooke
     whole(world)
 
 
+def test_each_volume_that_fills_has_a_plan_of_its_own_and_a_no_to_one_is_no_no_to_the_other() -> None:
+    world = filling()
+    world.kafka.volumes[4] = (1000 * GB,)
+    world.kafka.topic("warm", [4, 3, 5], size=600 * GB)
+    world.kafka.topic("cool", [4, 3, 5], size=155 * GB)
+    for topic in ("warm", "cool"):
+        world.kafka.dynamic["TOPIC", topic, MIN_ISR] = "2"
+
+    def both_grow() -> None:
+        grow(world)
+        world.kafka.partitions[TopicPartition("warm", 0)].size += 10 * GB
+
+    def about(broker: int) -> list[str]:
+        wanted = f"DiskFilling/broker-{broker}"
+        found = [r for r in world.runs() if r.spec.cause is not None and r.spec.cause.finding_id == wanted]
+        return [str(r.status.phase) for r in found]
+
+    while not (about(FILLS) and about(4)):
+        both_grow()
+    both_grow()
+    assert about(FILLS) == about(4) == ["AwaitingApproval"]
+    first = next(r for r in world.runs() if r.spec.cause and r.spec.cause.finding_id.endswith(str(FILLS)))
+    world.approve(first, decision="Reject")
+    for _ in range(4):
+        both_grow()
+    assert (about(FILLS), about(4)) == (["Rejected"], ["AwaitingApproval"])
+
+
 def test_room_that_comes_a_minute_after_the_run_is_not_asked_for_twice() -> None:
     world = filling()
     world.approve(proposed(world))

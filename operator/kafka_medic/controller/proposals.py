@@ -41,8 +41,9 @@ def due(
     runs: Sequence[Remediation],
     now: datetime,
 ) -> list[dict[str, Any]]:
-    """The Remediations to create now, one for each playbook at most: several findings of a type have one cure. The cure
-    of the gravest finding comes first, then that of the oldest.
+    """The Remediations to create now, one for each playbook at most: several findings of a type have one cure, unless
+    its plan is about the broker of its cause alone. The cure of the gravest finding comes first, then that of the
+    oldest.
 
     Of the playbooks that are for a finding the first in their order is proposed, and only once no run of another one
     is open. A plan that was rejected, expired, failed or was stopped by a person is not proposed again while the same
@@ -80,9 +81,11 @@ def due(
     for playbook in able:
         known = [r for r in of[playbook.name] if r.spec.cause is not None]
         acting = any(r.status.phase in ACTING_PHASES for r in of[playbook.name])
-        if playbook.name not in fresh or acting or any(r.status.phase not in TERMINAL_PHASES for r in known):
+        open_ = [r for r in known if r.status.phase not in TERMINAL_PHASES]
+        left = [f for f in fresh.get(playbook.name, ()) if not any(_answers_for(r, f, playbook) for r in open_)]
+        if acting or not left:
             continue
-        cause = min(fresh[playbook.name], key=_urgency)
+        cause = min(left, key=_urgency)
         chosen.append((cause, _body(cluster, playbook, cause, known)))
     return [body for _, body in sorted(chosen, key=lambda c: _urgency(c[0]))]
 
@@ -103,9 +106,19 @@ def _cure(finding: Finding, able: Sequence[Playbook], of: Runs, now: datetime) -
             drained = drained or _drained(finding, known)
             if drained:
                 continue
-        if not _declined(finding, known) and not _did_not_cure(finding, playbook, known) and _runs(playbook):
+        declined = _declined(finding, [r for r in known if _answers_for(r, finding, playbook)])
+        if not declined and not _did_not_cure(finding, playbook, known) and _runs(playbook):
             return playbook
     return None
+
+
+def _answers_for(run: Remediation, finding: Finding, playbook: Playbook) -> bool:
+    """Whether the plan of that proposal, and what a person said of it, is about that finding as well. Where it is about
+    the broker of its cause alone, nobody was asked about another one."""
+    if run.spec.cause is not None and run.spec.cause.finding_id == finding.id:
+        return True
+    brokers = playbook.spec.parameter("brokers")
+    return run.spec.parameters.get("brokers", brokers.default if brokers else None) != "cause"
 
 
 def _room_comes(finding: Finding, of: Runs, now: datetime) -> bool:

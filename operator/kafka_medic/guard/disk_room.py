@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.resources.durations import format_bytes
 from kafka_medic.resources.vocabulary import Guard
@@ -14,11 +15,16 @@ def disk_has_room(
     snapshot: Snapshot, incoming: Mapping[int, int], kept: Mapping[int, int] | None = None, share: int = 0
 ) -> tuple[Reason, ...]:
     """incoming: bytes that each broker is to get now. kept: bytes of `share` percent that it keeps free nevertheless.
-    A plan is checked when it is made, and what is written meanwhile takes room as well. Of a broker that reports no
-    free space (before KIP-827) the plan has said that nobody checks."""
+    A plan is checked when it is made, and what is written meanwhile takes room as well. Of a broker that reports its
+    log directories without their free space (before KIP-827) the plan has said that nobody checks."""
     guard = Guard.DISK_HAS_ROOM
     if snapshot.brokers is None:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers are not known"),)
+    unread = sorted(
+        b.id for b in snapshot.brokers if b.directories is None and b.disk_free is None and b.id in incoming
+    )
+    if unread:
+        return (Reason(guard, Verdict.UNKNOWN, f"the log directories of broker {some(unread)} could not be read"),)
     kept = kept or {}
     free = {b.id: None if b.disk_free is None else b.disk_free - kept.get(b.id, 0) for b in snapshot.brokers}
     above = f" above the {share} % that it keeps free" if share else ""

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import Directory, TopicPartition
 from kafka_medic.guard.disk_room import disk_has_room
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.effects import Reassign
@@ -21,7 +21,7 @@ from tests.unit.playbook import adding_replicas
     [
         (100, 100, Verdict.ALLOW),
         (99, 100, Verdict.WAIT),
-        (None, 100, Verdict.ALLOW),
+        (None, 100, Verdict.UNKNOWN),
         (0, 0, Verdict.ALLOW),
     ],
 )
@@ -30,6 +30,12 @@ def test_a_wave_waits_for_room(free, coming, verdict):
     (reason,) = disk_has_room(snapshot, {2: coming})
     assert reason.verdict is verdict
     assert ("broker 2 has 99 B free, but is to get 100 B" in reason.message) == (verdict is Verdict.WAIT)
+
+
+def test_a_broker_that_does_not_report_its_free_space_is_not_checked():
+    told = {"disk_free": None, "directories": (Directory("/data/0"),)}
+    (reason,) = disk_has_room(worlds.healthy(brokers=worlds.brokers(b2=told)), {2: 100})
+    assert reason.verdict is Verdict.ALLOW
 
 
 def test_unknown_brokers_do_not_permit():

@@ -40,6 +40,7 @@ from kafka_medic.playbook.reassign.positions import Position, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
 from kafka_medic.playbook.reassign.rate import RATES
 from kafka_medic.playbook.reassign.relieve_plan import relieve_plan
+from kafka_medic.playbook.reassign.room import LEAST_FREE
 from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport, StepState
@@ -261,11 +262,11 @@ def _incoming(at: StepContext, intent: Intent | None) -> dict[int, int]:
 
 
 def _share_kept(at: StepContext) -> int:
-    """Percent of its volume that a receiver keeps free where another volume is relieved; 0 for every other plan."""
+    """Percent of its volume that a receiver keeps free: more where another volume is relieved."""
     playbook, step = at.context.playbook, at.spec
     if playbook is None or step is None or asked_of(step) != RELIEVED:
-        return 0
-    return max(relieve_parameters(playbook, step, at.run.spec.parameters).share - GROWTH, 0)
+        return LEAST_FREE
+    return max(relieve_parameters(playbook, step, at.run.spec.parameters).share - GROWTH, LEAST_FREE)
 
 
 def _kept_free(snapshot: Snapshot, share: int) -> dict[int, int]:

@@ -19,6 +19,7 @@ from kafka_medic.playbook.owners.owned_plan import Division, divided
 from kafka_medic.playbook.reassign.leave_plan import placement_of
 from kafka_medic.playbook.reassign.moves_plan import Purpose, moves_plan, named_topics
 from kafka_medic.playbook.reassign.parameters import SPREAD, asked_of, even_parameters, reassign_parameters
+from kafka_medic.playbook.reassign.room import room_of_brokers
 from kafka_medic.playbook.reassign.spared import spared_unasked
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.report.units import many
@@ -49,7 +50,9 @@ def even_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     # What racks need, or a person asks for, only has to find room at all.
     careful = not spread and request.run.spec.cause is not None
     full = short_of_room(snapshot) if careful else frozenset[int]()
-    room = {b.id: free for b in snapshot.brokers if (free := room_above(b, KEPT_FREE)) is not None} if careful else {}
+    room = room_of_brokers(request)
+    if careful:
+        room = {b.id: free for b in snapshot.brokers if (free := room_above(b, KEPT_FREE)) is not None}
 
     def place(left: Collection[str]) -> Placement | Refusal:
         allowed = Allowed(only_give=frozenset(full | leaving.keys()), exclude_topics=(*stay, *left))

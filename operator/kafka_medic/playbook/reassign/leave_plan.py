@@ -32,6 +32,7 @@ from kafka_medic.playbook.reassign.parameters import (
     leave_parameters,
     reassign_parameters,
 )
+from kafka_medic.playbook.reassign.room import room_of_brokers
 from kafka_medic.playbook.reassign.spared import spared_brokers
 from kafka_medic.playbook.reassign.throttle_lists import cut
 from kafka_medic.playbook.refusal import Refusal, unread
@@ -82,7 +83,7 @@ def leave_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     allowed = Allowed(only_give=closed, exclude_topics=tuple(owners.left))
     only = frozenset(row.tp for row in held) - crowded if crowded or asked == RESTORED else None
     question = Leave(tuple(sorted(leaving)), gone=gone, skip_lost=gone, only=only)
-    placement = placement_of(snapshot, expectations, question, allowed, settings)
+    placement = placement_of(snapshot, expectations, question, allowed, settings, room_of_brokers(request))
     if isinstance(placement, Refusal):
         return placement
     behind = _left_behind(held, placement, leaving, crowded, some_closed=bool(closed), gone=gone)
@@ -254,14 +255,14 @@ def placement_of(
     wanted: Question,
     allowed: Allowed,
     settings: ReassignParameters,
-    room: Mapping[int, int] | None = None,
+    room: Mapping[int, int],
 ) -> Placement | Refusal:
-    """Which replicas go where, verified. The partitions and the brokers are known. room: bytes that brokers may take,
-    where that is not all that they have free."""
+    """Which replicas go where, verified. The partitions and the brokers are known. room: bytes that each broker may
+    take, where that is known."""
     assert snapshot.partitions is not None
     columns = snapshot.partitions.select(["topic", "partition", "replicas", "leader", "isr", "sizeBytes"])
     brokers = tuple(
-        PlanBroker(b.id, b.rack if expectations.rack_aware else None, b.live, (room or {}).get(b.id, b.disk_free))
+        PlanBroker(b.id, b.rack if expectations.rack_aware else None, b.live, room.get(b.id))
         for b in snapshot.brokers or ()
     )
     try:

@@ -260,7 +260,8 @@ def _summary(plan: Plan, placement: Placement, rest: int, purpose: Purpose, *, e
     lines += [*purpose.results(plan), *purpose.lines]
     if figures.capacity_unknown:
         lines.append(
-            f"free disk space is not known, and not checked, on {many(figures.capacity_unknown, 'receiving broker')}"
+            f"free disk space is not known on {many(figures.capacity_unknown, 'receiving broker')}, and not checked "
+            "where a broker does not report it"
         )
     if evened and not rest:
         lead = figures.leaders_per_broker

@@ -19,6 +19,7 @@ from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.owners.owned_plan import divided
 from kafka_medic.playbook.reassign.moves_plan import Purpose, moves_plan, named_topics, wave_limits
 from kafka_medic.playbook.reassign.parameters import ReassignParameters, reassign_parameters
+from kafka_medic.playbook.reassign.room import room_of_brokers
 from kafka_medic.playbook.reassign.spared import spared_unasked
 from kafka_medic.playbook.reassign.throttle_lists import cut
 from kafka_medic.playbook.refusal import Refusal, unread
@@ -52,7 +53,7 @@ def raise_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     if isinstance(spared, Refusal):
         return spared
     settings = reassign_parameters(request.playbook, step, request.run.spec.parameters)
-    placement = _placement(snapshot, expectations, factors, settings, spared)
+    placement = _placement(request, expectations, factors, settings, spared)
     if isinstance(placement, Refusal):
         return placement
     purpose = Purpose(_title, minimums=lambda moves: raised_minimums(request, expectations, moves))
@@ -66,7 +67,7 @@ def _title(plan: Plan) -> str:
 
 
 def _placement(
-    snapshot: Snapshot,
+    request: PlanRequest,
     expectations: Expectations,
     factors: Mapping[str, int],
     settings: ReassignParameters,
@@ -74,7 +75,7 @@ def _placement(
 ) -> Placement | Refusal:
     """Which replicas go where, verified; factors: of the topics that change; spared: brokers that get none, and why."""
     try:
-        question = _problem(snapshot, expectations, factors, spared)
+        question = _problem(request, expectations, factors, spared)
         placement = plan_local(question, wave_limits(settings))
         placement = placement if settings.throttle_bytes_per_second is None else cut(placement)
     except ProblemError as trouble:
@@ -102,9 +103,10 @@ def _live_enough(
 
 
 def _problem(
-    snapshot: Snapshot, expectations: Expectations, factors: Mapping[str, int], spared: Container[int]
+    request: PlanRequest, expectations: Expectations, factors: Mapping[str, int], spared: Container[int]
 ) -> Problem:
     """Every partition takes part, since those that stay put are load too; only topics in `factors` change."""
+    snapshot, room = request.snapshot, room_of_brokers(request)
     assert snapshot.partitions is not None  # propose saw to it
     table = snapshot.partitions
     names = pc.unique(table["topic"]).to_pylist()
@@ -112,7 +114,9 @@ def _problem(
     return Problem(
         partitions=columns,
         brokers=tuple(
-            PlanBroker(b.id, b.rack if expectations.rack_aware else None, b.live, b.disk_free, takes=b.id not in spared)
+            PlanBroker(
+                b.id, b.rack if expectations.rack_aware else None, b.live, room.get(b.id), takes=b.id not in spared
+            )
             for b in snapshot.brokers or ()
         ),
         factor=expectations.replication_factor,
