@@ -386,3 +386,53 @@ def test_where_only_the_empty_broker_could_take_a_replica_the_run_says_so() -> N
     run = planned(world, "evacuate-broker")
     assert run.status.plan is not None
     assert "left out, because every broker that may get a replica holds one already: all" in run.status.plan.summary
+
+
+def of_two_waves() -> World:
+    kafka = SimKafka(racks=dict.fromkeys(range(4)))
+    kafka.topic("first", [3, 1, 2], size=4_000_000)
+    kafka.topic("second", [3, 1, 2], size=3_000_000)
+    for topic in ("first", "second"):
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    world.ask("evacuate-broker", brokers="3", waveBytesPerBroker="4000000")
+    world.approve(world.until_phase("AwaitingApproval"))
+    return world
+
+
+def test_a_follower_of_an_earlier_wave_that_lags_is_no_client_that_removed_a_throttle() -> None:
+    world = of_two_waves()
+    parts = list(world.kafka.partitions.values())
+    world.until(lambda: (world.run().status.message or "").startswith("wave 2 of 2: throttling"))
+    world.kafka.copies_per_tick = 0  # the second wave takes long
+    world.until(lambda: any(e.id.endswith("wave-1") for e in world.run().status.journal))
+    early = next(p for p in parts if not p.adding and len(p.replicas) == 4)
+    for _ in range(2):
+        early.isr.remove(0)
+        for _ in range(3):
+            world.step()
+        early.isr.append(0)
+        for _ in range(3):
+            world.step()
+    assert [e.detail for e in world.run().status.journal if "throttle-again" in e.id] == []
+
+
+def test_a_replica_stays_while_the_one_in_its_place_is_about_to_go() -> None:
+    kafka = SimKafka(racks=dict.fromkeys(range(4)))
+    kafka.topic("orders", [1, 2, 3], size=1_000_000)
+    kafka.dynamic["TOPIC", "orders", MIN_ISR] = "3"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    world.ask("evacuate-broker", brokers="3")
+    world.approve(world.until_phase("AwaitingApproval"))
+    ((tp, part),) = kafka.partitions.items()
+    world.until(lambda: len(part.isr) == 4 and not part.adding)
+    world.api.touch("/api/v1/nodes/node-0")["spec"]["unschedulable"] = True  # kubectl drain begins with that
+    world.until(lambda: (world.run().status.current_step or "") == "remove-replicas")
+    for _ in range(8):
+        world.step()
+    kafka.stop(0)  # and goes on with the Pod
+    assert kafka.acknowledges(tp), (part.replicas, part.isr, world.run().status.message)

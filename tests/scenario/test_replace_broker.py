@@ -353,3 +353,47 @@ def test_killed_at_any_write_to_the_api_server() -> None:
             replaced_whole(world)
         except AssertionError as problem:
             raise AssertionError(f"{told}: {problem}") from problem
+
+
+GB = 10**9
+NIGHT = [
+    {"days": ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"], "start": "22:00", "end": "23:00", "timeZone": "UTC"}
+]
+
+
+def test_auto_counts_the_bytes_that_there_are_when_it_starts() -> None:
+    """The plan is made at noon, and Auto may start at ten in the evening."""
+    kafka = SimKafka(racks=dict.fromkeys(range(4)))
+    kafka.topic("orders", [LAST, 1, 2], size=9 * GB)
+    kafka.dynamic["TOPIC", "orders", MIN_ISR] = "2"
+    world = World(kafka)
+    auto = {"maxRisk": "High", "maxBytes": 10 * GB, "windows": NIGHT}
+    playbooks = [*QUIET["playbooks"], {"name": "replace-broker", "mode": "Auto"}]
+    world.install(brokers=BROKERS, remediation={"auto": auto, "playbooks": playbooks})
+    world.with_pods()
+    lose(world)
+    world.until_phase("AwaitingApproval", reconciles=200)
+    while world.now.hour < 21:
+        world.step(900)
+        kafka.partitions[TopicPartition("orders", 0)].size = 100 * GB
+    for _ in range(30):
+        world.step(150)
+    assert not any(w.startswith("reassign") for w in kafka.writes), (world.now, world.run().status.approved_by)
+    assert "auto.maxBytes is 10000000000" in str(world.run().status.waiting_for)
+
+
+def test_the_time_of_a_copy_counts_who_sends_it() -> None:
+    """3 TB of broker 3 come from five brokers, and go to five: 600 GB each, 3.3 hours at 50 MB/s."""
+    kafka = SimKafka(racks=dict.fromkeys(range(6)))
+    others = [0, 1, 2, 4, 5]
+    for n in range(30):
+        kafka.topic(f"orders{n}", [LAST, others[n % 5], others[(n + 1) % 5]], size=100 * GB)
+        kafka.dynamic["TOPIC", f"orders{n}", MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    lose(world)
+    world.until(lambda: bool(world.runs()), reconciles=200)
+    run = world.until_phase("AwaitingApproval")
+    assert run.status.plan is not None
+    assert 3 * 3600 < (run.status.plan.estimated_seconds or 0) < 4 * 3600, run.status.plan.summary

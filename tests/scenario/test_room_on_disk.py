@@ -6,6 +6,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.resources.remediation_plan import ReplicaMoves
+from tests.scenario import test_relieve_disk as relieve
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.kafka import SimKafka
 from tests.simulation.world import BROKERS, NO_ELECTIONS, World
@@ -118,3 +120,26 @@ def test_no_broker_is_filled_to_the_brim_while_another_of_its_rack_has_room(play
         world.pods._put(3, ready=False, keep=True)
     left, plan = carried_through(world, playbook, brokers="3")
     assert left > 0, plan
+
+
+def test_factors_are_not_raised_onto_a_volume_that_fills() -> None:
+    world = relieve.filling(racks=dict.fromkeys(range(6)))
+    for n in range(12):
+        world.kafka.topic(f"some{n}", [1 + n % 5, 1 + (n + 1) % 5, 1 + (n + 2) % 5], size=GB)
+        world.kafka.dynamic["TOPIC", f"some{n}", MIN_ISR] = "2"
+    run = relieve.proposed(world)
+    world.approve(run)
+    for _ in range(80):
+        relieve.grow(world, seconds=5.0)
+        if {r.name: r.status.phase for r in world.runs()}[run.name] == "Succeeded":
+            break
+    for n in range(2):
+        world.kafka.topic(f"low{n}", [1 + n, 2 + n], size=90 * GB)
+        world.kafka.dynamic["TOPIC", f"low{n}", MIN_ISR] = "1"
+    world.ask("raise-replication-factor")
+    for _ in range(4):
+        relieve.grow(world, seconds=5.0)
+    (low,) = [r for r in world.runs() if r.spec.playbook.name == "raise-replication-factor" and r.spec.requested_by]
+    assert low.status.plan is not None, low.status.message
+    onto = [c.topic for c in low.status.plan.part(ReplicaMoves).changes if 0 in c.replicas]
+    assert not onto, low.status.plan.summary

@@ -47,6 +47,8 @@ def test_our_roll_beside_their_own(case: StrimziCase) -> None:
         began = theirs.note("annotated")
         roll_by_strimzi(kafka)
         wait_for("Strimzi's roll", lambda: every_pod_is_another_one(kafka, before), ROLL_SECONDS, every=1)
+        # The Kafka resource is Ready while the last Pod is not.
+        wait_for("the last broker to be back", lambda: watcher.took().keys() == before.keys(), ROLL_SECONDS)
         kafka.wait_ready()
         their_whole = theirs.note("Kafka resource Ready") - began
     their_pods = whole(watcher)

@@ -54,9 +54,7 @@ def unfit(snapshot: Snapshot, broker_id: int) -> Iterator[Reason]:
         return
     yield from _up(broker)
     yield from own_view(snapshot, broker_id, FIT_TO_RECEIVE, "so the broker would not serve what it receives")
-    # Where the Pods were listed and none runs this broker, there is none that could go.
-    if not snapshot.without_pod(broker_id):
-        yield from _pod(broker_id, broker.pod)
+    yield from about_to_go(snapshot, broker)
 
 
 def _witnessed(snapshot: Snapshot) -> Iterator[Reason]:
@@ -120,6 +118,13 @@ def _pod(broker_id: int, pod: Pod | None) -> Iterator[Reason]:
         yield _wait(f"the node {pod.node or '(name not known)'} of broker {broker_id} is cordoned")
     for sign in pod.maintenance:
         yield _wait(f"{sign}; broker {broker_id} may stop at any time")
+
+
+def about_to_go(snapshot: Snapshot, broker: Broker) -> Iterator[Reason]:
+    """Why its Pod may go at any time, or that this is not known."""
+    # Where the Pods were listed and none runs this broker, there is none that could go.
+    if not snapshot.without_pod(broker.id):
+        yield from _pod(broker.id, broker.pod)
 
 
 def _deny(message: str) -> Reason:

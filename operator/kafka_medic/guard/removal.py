@@ -44,7 +44,7 @@ def _replacements_in_sync(
 ) -> tuple[Reason, ...]:
     """Every replica that remains is in the ISR, they are enough for min.insync.replicas, and the leader whose word this
     is has current metadata. So have the followers that remain: with a removal the leader's epoch changes, and who does
-    not hear of that falls out of the ISR."""
+    not hear of that falls out of the ISR. One that is about to go does not count for min.insync.replicas."""
     guard = Guard.REPLACEMENTS_IN_SYNC
     if snapshot.partitions is None:
         return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
@@ -62,7 +62,7 @@ def _replacements_in_sync(
             behind.append(tp)
         if len(remain) < row.min_isr:
             few.append(tp)
-    reasons = []
+    reasons = list(_too_few_that_stay(snapshot, left, rows))
     if few:
         message = f"fewer replicas than min.insync.replicas would remain: {some(few)}"
         reasons.append(Reason(guard, Verdict.DENY, message))
@@ -75,6 +75,21 @@ def _replacements_in_sync(
         why = "so its ISR may not be the true one" if broker in leaders else "so it would fall out of the ISR"
         reasons += fit.own_view(snapshot, broker, guard, why)
     return tuple(reasons) or (Reason(guard, Verdict.ALLOW, "every replica that remains is in sync"),)
+
+
+def _too_few_that_stay(
+    snapshot: Snapshot, left: Removals, rows: Mapping[TopicPartition, PartitionRow]
+) -> Iterator[Reason]:
+    """Of the brokers that are about to go, where too few others of a partition would remain."""
+    going = {b.id: why for b in snapshot.brokers or () if (why := tuple(fit.about_to_go(snapshot, b)))}
+    needed: set[int] = set()
+    for tp, (_, remain) in left.items():
+        row = rows.get(tp)
+        if row is not None and row.min_isr is not None and len(remain - going.keys()) < row.min_isr <= len(remain):
+            needed |= remain & going.keys()
+    for broker in sorted(needed):
+        for r in going[broker]:
+            yield Reason(Guard.REPLACEMENTS_IN_SYNC, r.verdict, f"{r.message}, and too few other replicas would remain")
 
 
 def _fit(snapshot: Snapshot, left: Removals, rows: Mapping[TopicPartition, PartitionRow]) -> tuple[Reason, ...]:

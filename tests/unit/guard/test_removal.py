@@ -59,6 +59,12 @@ def test_what_remains_has_to_be_in_sync_and_enough(changes, verdict):
     assert refusals(of_four(row(**changes)))["ReplacementsInSync"] is verdict
 
 
+@pytest.mark.parametrize(("minimum", "verdict"), [(3, Verdict.WAIT), (2, None)])
+def test_what_is_about_to_go_does_not_count_for_the_minimum(minimum, verdict):
+    going = of_four(row(minIsr=minimum), pod=replace(worlds.broker(2).pod, cordoned=True))
+    assert refusals(going).get("ReplacementsInSync") is verdict
+
+
 def test_one_that_has_lost_its_replicas_is_not_asked_about_again():
     rows = row(replicas=[1, 2, 3], isr=[1, 2], leader=1)
     assert judge_removal(of_four(rows), REMOVALS, worlds.NOW).verdict is Verdict.ALLOW

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.guard import fit
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.plan.estimate import estimate
@@ -117,6 +117,13 @@ def wave_limits(settings: ReassignParameters) -> WaveLimits:
     )
 
 
+def _senders(snapshot: Snapshot, placement: Placement) -> pa.Int32Array:
+    """Who leads each partition now, and so sends it: a broker that is gone sends nothing."""
+    moves = [(m.topic, m.partition) for m in placement.moves()]
+    leaders = {row.tp: row.leader for row in snapshot.rows({TopicPartition(*m) for m in moves})}
+    return pa.array([leaders.get(TopicPartition(*m)) for m in moves], pa.int32())
+
+
 def _document(
     request: PlanRequest,
     step: Step,
@@ -155,7 +162,7 @@ def _document(
     minimums = purpose.minimums(moves)
     leaders = evened_leaders(request, moves)
     added = sum(len(set(m.replicas) - set(m.replicas_before)) for m in moves)
-    cost = estimate(taken, throttle=settings.throttle_bytes_per_second)
+    cost = estimate(taken, _senders(request.snapshot, taken), settings.throttle_bytes_per_second)
     known = cost.unknown == 0
     factor = max((len(m.replicas) for m in moves), default=None)
     waves = len({m.wave for m in moves})

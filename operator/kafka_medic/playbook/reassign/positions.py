@@ -42,6 +42,19 @@ def standings(changes: tuple[PartitionChange, ...], snapshot: Snapshot) -> tuple
     return tuple(_standing(c, rows.get(TopicPartition(c.topic, c.partition))) for c in changes)
 
 
+def growth(changes: tuple[PartitionChange, ...], snapshot: Snapshot) -> int | None:
+    """Bytes that are to be copied by now beyond what the plan counted; None where a size is not known any more."""
+    grown = 0
+    for standing in standings(changes, snapshot):
+        change, row = standing.change, standing.row
+        copies = len(set(change.replicas) - set(change.replicas_before))
+        if copies and row is not None:
+            if row.size_bytes is None:
+                return None
+            grown += copies * max(row.size_bytes - (change.size_bytes or 0), 0)
+    return grown
+
+
 def _standing(change: PartitionChange, row: PartitionRow | None) -> Standing:
     if row is None:
         return Standing(change, Position.DRIFTED, None, f"{change.topic}-{change.partition} no longer exists")

@@ -99,6 +99,11 @@ class _Wave:
         return f"{self.step}/wave-{self.number}"
 
     @property
+    def last_asked(self) -> int | None:
+        """The wave whose throttle is in place: an earlier one is not over while a replica of it has fallen behind."""
+        return max((n for s in self.where if f"{self.step}/wave-{(n := s.change.wave)}" in self.journal), default=None)
+
+    @property
     def mine(self) -> list[Standing]:
         number = self.number
         return [s for s in self.where if s.change.wave == number]
@@ -146,16 +151,18 @@ def _unthrottled(wave: _Wave) -> StepReport | None:
     """The throttle of what is copying at this moment, set again where it has vanished; None where it stands."""
     entry = wave.journal.get(f"{wave.step}/throttle")
     rate_wanted = wave.plan.part(ReplicaMoves).throttle_bytes_per_second
-    topics = {s.change.topic for s in wave.mine if s.position in (Position.MOVING, Position.CATCHING_UP)}
+    asked = wave.last_asked
+    under_way = [s for s in wave.where if s.position in (Position.MOVING, Position.CATCHING_UP)]
+    topics = {s.change.topic for s in under_way if s.change.wave == asked}
     # Everything was copied once: what is missing we have removed ourselves, and a second restore would not follow.
     restored = f"{wave.step}/restore-throttle" in wave.journal
-    if entry is None or rate_wanted is None or not topics or wave.id not in wave.journal or restored:
+    if entry is None or rate_wanted is None or asked is None or not topics or restored:
         return None
     saved = _saved(entry)
     brokers = rate.in_force(wave.step, wave.plan, wave.journal)
     wanted = {
         key: brokers if key[0] == "BROKER" else value
-        for key, value in _throttle(wave.plan, saved, wave.number).items()
+        for key, value in _throttle(wave.plan, saved, asked).items()
         if key[0] == "BROKER" or key[1] in topics
     }
     report = vanished.set_again(wave.step, wanted, saved, wave.journal, wave.snapshot)

@@ -13,7 +13,7 @@ FILLING = "DiskFilling/broker-"
 
 
 def room_of_brokers(request: PlanRequest) -> dict[int, int]:
-    """Bytes by broker, where they are known. A volume that fills up keeps as much free as a run that relieves it frees."""
+    """Bytes by broker, where they are known. A volume that fills up keeps what a run that relieves it would free."""
     filling = {f.id for f in request.cluster.status.findings}
     shares = {b: KEPT_FREE if f"{FILLING}{b.id}" in filling else RESERVE for b in request.snapshot.brokers or ()}
     return {b.id: room for b, share in shares.items() if (room := room_above(b, share)) is not None}
