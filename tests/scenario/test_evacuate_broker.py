@@ -436,3 +436,25 @@ def test_a_replica_stays_while_the_one_in_its_place_is_about_to_go() -> None:
         world.step()
     kafka.stop(0)  # and goes on with the Pod
     assert kafka.acknowledges(tp), (part.replicas, part.isr, world.run().status.message)
+
+
+def test_the_time_left_is_of_the_rate_in_force() -> None:
+    kafka = SimKafka(racks=dict.fromkeys(range(4)))
+    kafka.topic("orders", [3, 1, 2], size=8_000_000_000)
+    kafka.topic("other", [0, 1, 2], size=1000)
+    for topic in ("orders", "other"):
+        kafka.dynamic["TOPIC", topic, MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    world.ask("evacuate-broker", brokers="3", throttleBytesPerSecond="8000000")
+    world.approve(world.until_phase("AwaitingApproval"))
+    kafka.copies_per_tick = 0
+    world.until(lambda: any(p.adding for p in kafka.partitions.values()))
+    kafka.partitions[TopicPartition("other", 0)].isr.remove(2)  # falls behind, and stays so
+    for _ in range(20):
+        world.step()
+    rate = int(kafka.dynamic["BROKER", "0", "follower.replication.throttled.rate"])
+    progress = next(s.progress for s in world.run().status.steps if s.name == "copy-replicas")
+    assert rate == 1_000_000
+    assert progress.seconds_left >= 8_000_000_000 // rate, (progress.seconds_left, rate)

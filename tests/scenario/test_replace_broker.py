@@ -10,7 +10,7 @@ from tests.scenario.four_brokers import LAST, QUIET, four_brokers, held, throttl
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import BROKERS, World
+from tests.simulation.world import BASE, BROKERS, World
 from tests.thorough import THOROUGH, only
 
 EVERY = 1 if THOROUGH else 40
@@ -397,3 +397,36 @@ def test_the_time_of_a_copy_counts_who_sends_it() -> None:
     run = world.until_phase("AwaitingApproval")
     assert run.status.plan is not None
     assert 3 * 3600 < (run.status.plan.estimated_seconds or 0) < 4 * 3600, run.status.plan.summary
+
+
+SATURDAY = [{"days": ["Sat"], "start": "01:00", "end": "05:00", "timeZone": "UTC"}]
+
+
+def auto(world: World, **bounds: object) -> None:
+    playbooks = [*QUIET["playbooks"], {"name": "replace-broker", "mode": "Auto"}]
+    spec = world.api.touch(f"{BASE}/namespaces/ns/kafkaclusters/c")["spec"]
+    spec["remediation"] = {"auto": {"maxRisk": "High", **bounds}, "playbooks": playbooks}
+
+
+def test_auto_acts_in_its_next_window_though_a_plan_expires_before() -> None:
+    world = four_brokers()  # it is Thursday noon
+    auto(world, windows=SATURDAY)
+    lose(world)
+    while world.now.day < 3 or world.now.hour < 1:
+        world.step(900)
+    for _ in range(60):
+        world.step(120)
+    assert held(world) == [], [(r.status.phase, r.status.message) for r in world.runs()]
+    assert sorted(str(r.status.phase) for r in world.runs()) == ["Expired", "Succeeded"]
+
+
+def test_auto_asks_where_the_room_is_not_known() -> None:
+    world = four_brokers()
+    auto(world)
+    world.kafka.free = None
+    lose(world)
+    world.until_phase("AwaitingApproval", reconciles=200)
+    for _ in range(8):
+        world.step()
+    assert not world.kafka.writes, world.run().status.approved_by
+    assert "the free disk space of broker" in str(world.run().status.waiting_for)

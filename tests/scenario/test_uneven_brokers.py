@@ -12,6 +12,7 @@ from tests.simulation.kafka import SimKafka
 from tests.simulation.pods import KAFKA_PATH, STRIMZI
 from tests.simulation.world import BROKERS, NO_ELECTIONS, World
 
+GB = 10**9
 NO_RACKS: dict[int, str | None] = dict.fromkeys(range(4))
 HOUR = 3600.0
 POOL = "/apis/kafka.strimzi.io/v1/namespaces/ns/kafkanodepools/brokers"
@@ -295,3 +296,24 @@ def test_a_person_may_ask_for_bytes_or_replicas() -> None:
     for _ in range(3):
         wrong.step()
     assert "balance 'size': must be replicas, bytes or cause" in (wrong.run().status.message or "")
+
+
+def test_a_rebalance_keeps_its_share_free_also_where_the_approval_comes_late() -> None:
+    kafka = SimKafka(racks=dict(NO_RACKS))
+    kafka.volumes = {0: (9000 * GB,), 1: (9000 * GB,), 2: (9000 * GB,), 3: (1000 * GB,)}
+    kafka.topic("orders", *[[n % 3, (n + 1) % 3, (n + 2) % 3] for n in range(20)], size=20 * GB)
+    kafka.dynamic["TOPIC", "orders", MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=NO_ELECTIONS)
+    world.with_pods()
+    run = world.until_phase("AwaitingApproval", seconds=300)
+    kafka.topic("new", [3], size=600 * GB)  # somebody's new topic: 40 % are free still
+    kafka.dynamic["TOPIC", "new", MIN_ISR] = "1"
+    for _ in range(3):
+        world.step(60)
+    world.approve(run)
+    for _ in range(40):
+        world.step()
+    used = sum(p.size for p in kafka.partitions.values() if 3 in p.replicas)
+    told = [(r.spec.playbook.name, r.status.phase, r.status.message) for r in world.runs()]
+    assert 1000 * GB - used >= 200 * GB, (used // GB, told)

@@ -41,7 +41,10 @@ def whole(watcher: Watcher) -> float:
 
 
 def test_our_roll_beside_their_own(case: StrimziCase) -> None:
+    """The operator watches during both: on two processors that alone makes a broker's start slower."""
     kafka = case.made_by_strimzi
+    case.watch()
+    case.condition("Ready", "True")
     theirs, before = Timeline("a roll by Strimzi, by the annotation of its StrimziPodSet"), kafka.uids()
     with under_load(case, theirs) as watcher:
         began = theirs.note("annotated")

@@ -48,8 +48,9 @@ def due(
     Of the playbooks that are for a finding the first in their order is proposed, and only once no run of another one
     is open. A plan that was rejected, expired, failed or was stopped by a person is not proposed again while the same
     findings last: a person has seen it, and deleting that Remediation asks for a new one. The next playbook in the
-    order is proposed instead. One that was superseded, because the cluster was no longer as planned, is proposed again;
-    an owner's own, which had nothing to do, is not.
+    order is proposed instead. In mode Auto a plan may expire before the next window, so that one is made anew. One that
+    was superseded, because the cluster was no longer as planned, is proposed again; an owner's own, which had nothing
+    to do, is not.
 
     A person's request blocks a proposal only while it acts. Otherwise everybody who may request a run could keep
     the operator from proposing anything.
@@ -66,10 +67,12 @@ def due(
         p.name: [r for r in runs if r.spec.playbook.name == p.name and r.spec.cluster_ref.uid == cluster.uid]
         for p in playbooks.values()
     }
+    auto = {p.name for p in able if policy.mode_for(p.name) is RemediationMode.AUTO}
+    heard = {name: [r for r in runs if name not in auto or not _unanswered(r)] for name, runs in of.items()}
     cures = [p for p in able if not takes_back(p)]
     fresh: dict[str, list[Finding]] = {}
     for finding in findings:
-        cure = _cure(finding, cures, of, now)
+        cure = _cure(finding, cures, heard, now)
         if cure is not None and not _being_treated(finding, cure, playbooks, of):
             fresh.setdefault(cure.name, []).append(finding)
     ways_back = [p for p in able if takes_back(p)]
@@ -279,6 +282,11 @@ def _follows(run: Remediation, over: Finding) -> bool:
 
 def _declined(finding: Finding, runs: Sequence[Remediation]) -> bool:
     return any(r.status.phase in GAVE_UP and finding.since is not None and _since(r, finding.since) for r in runs)
+
+
+def _unanswered(run: Remediation) -> bool:
+    """Whether there was a plan, which nobody has approved or rejected in time."""
+    return run.status.phase is Phase.EXPIRED and run.status.plan is not None
 
 
 def _since(run: Remediation, moment: datetime) -> bool:

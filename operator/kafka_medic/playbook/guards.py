@@ -14,6 +14,7 @@ from itertools import dropwhile
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard import fit
 from kafka_medic.guard.cluster_wide import judge_cluster
+from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.namesakes import alone_on_kafka
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.run import judge_run, within_fleet
@@ -53,11 +54,14 @@ def judged(run: Remediation, context: DecisionContext, *, started: bool) -> Appr
 
 def _cost(plan: Plan, snapshot: Snapshot | None) -> Cost:
     """Before its start a plan is counted with what its partitions are by then."""
-    cost = cost_of(plan)
+    cost, changes = cost_of(plan), plan.part(ReplicaMoves).changes
     if cost.copied is None or snapshot is None:
         return cost
-    grown = growth(plan.part(ReplicaMoves).changes, snapshot)
-    return replace(cost, copied=None if grown is None else cost.copied + grown)
+    grown = growth(changes, snapshot)
+    told = {b.id for b in snapshot.brokers or () if b.disk_free is not None}
+    silent = sorted({b for c in changes for b in c.replicas if b not in c.replicas_before} - told)
+    asks = (f"the free disk space of broker {some(silent)} is not known",) if silent else ()
+    return replace(cost, copied=None if grown is None else cost.copied + grown, asks=(*cost.asks, *asks))
 
 
 def forward_reasons(run: Remediation, context: DecisionContext, intent: Intent | None = None) -> tuple[Reason, ...]:

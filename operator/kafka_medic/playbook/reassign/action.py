@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
-from kafka_medic.diagnose.disks import room_above
+from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.diagnose.disks import KEPT_FREE, room_above
 from kafka_medic.guard import owners
-from kafka_medic.guard.disk_room import disk_has_room
+from kafka_medic.guard.disk_room import Kept, disk_has_room
 from kafka_medic.guard.leaving import leaving_brokers
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.removal import judge_removal
@@ -40,7 +40,7 @@ from kafka_medic.playbook.reassign.positions import Position, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
 from kafka_medic.playbook.reassign.rate import RATES
 from kafka_medic.playbook.reassign.relieve_plan import relieve_plan
-from kafka_medic.playbook.reassign.room import LEAST_FREE
+from kafka_medic.playbook.reassign.room import LEAST_FREE, filling_volumes
 from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport, StepState
@@ -137,8 +137,7 @@ class ReassignPartitions(Action):
         factor = own.replication_factor or 1
         yield from judge_reassign(at.snapshot, moves, factor, at.now, replaced=own.replaced).reasons
         yield owners.owners_paused(at.snapshot, own.topics())
-        share = _share_kept(at)
-        yield from disk_has_room(at.snapshot, _incoming(at, intent), _kept_free(at.snapshot, share), share)
+        yield from disk_has_room(at.snapshot, _incoming(at, intent), _kept(at))
 
     def assess(self, at: StepContext) -> StepReport:
         return reassign_step.assess(at.step, at.plan, at.journal, at.snapshot, at.now, directories=_directories(at))
@@ -261,18 +260,25 @@ def _incoming(at: StepContext, intent: Intent | None) -> dict[int, int]:
     return dict(coming)
 
 
+def _kept(at: StepContext) -> dict[int, Kept]:
+    """What each receiver keeps free, as far as that is known: a little less than its plan kept, since others write
+    meanwhile."""
+    share, filling = _share_kept(at), filling_volumes(at.context.cluster)
+    kept = {}
+    for b in at.snapshot.brokers or ():
+        own = max(share, KEPT_FREE - GROWTH) if b.id in filling else share
+        if b.disk_free is not None:
+            kept[b.id] = Kept(own, b.disk_free - (room_above(b, own) or 0))
+    return kept
+
+
 def _share_kept(at: StepContext) -> int:
-    """Percent of its volume that a receiver keeps free: more where another volume is relieved."""
+    """Percent of its volume: more where another volume is relieved, or brokers are evened out unasked."""
     playbook, step = at.context.playbook, at.spec
-    if playbook is None or step is None or asked_of(step) != RELIEVED:
-        return LEAST_FREE
-    return max(relieve_parameters(playbook, step, at.run.spec.parameters).share - GROWTH, LEAST_FREE)
-
-
-def _kept_free(snapshot: Snapshot, share: int) -> dict[int, int]:
-    """Bytes, of the brokers of which that is known."""
-    known = [b for b in snapshot.brokers or () if b.disk_free is not None] if share else []
-    return {b.id: (b.disk_free or 0) - (room_above(b, share) or 0) for b in known}
+    asked = None if step is None else asked_of(step)
+    if playbook is not None and step is not None and asked == RELIEVED:
+        return max(relieve_parameters(playbook, step, at.run.spec.parameters).share - GROWTH, LEAST_FREE)
+    return KEPT_FREE - GROWTH if asked == EVENED and at.run.spec.cause is not None else LEAST_FREE
 
 
 def _fills(at: StepContext) -> str | None:

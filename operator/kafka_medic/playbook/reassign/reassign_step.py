@@ -61,7 +61,8 @@ def assess(
     """Where the step stands. Pure; `journal` by id. directories: as in `came_back`."""
     own = plan.part(ReplicaMoves)
     where = standings(own.changes, snapshot)
-    count = copied(where, own.throttle_bytes_per_second)
+    throttled = own.throttle_bytes_per_second is not None
+    count = copied(where, int(rate.in_force(step, plan, journal)) if throttled else None)
     drifted = came_back(own.replaced, snapshot, where, directories=directories) or _drift(step, where, journal)
     if drifted:
         return StepReport(StepState.DRIFTED, drifted, progress=count)
