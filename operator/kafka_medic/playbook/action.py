@@ -247,8 +247,9 @@ class Action:
         """What it may put back, by the names under which the journal has saved it."""
         yield from ()
 
-    def cost(self, plan: Plan) -> Cost:  # noqa: ARG002
-        """What Auto counts of its part of the plan. By default Auto asks a person: nobody has said what it costs."""
+    def cost(self, plan: Plan, snapshot: Snapshot | None) -> Cost:  # noqa: ARG002
+        """What Auto counts of its part of the plan; with a snapshot, as it would be now. By default Auto asks a
+        person: nobody has said what it costs."""
         return Cost(copied=None)
 
     def needs_its_cause(self, step: Step) -> bool:  # noqa: ARG002

@@ -11,27 +11,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import dropwhile
 
-from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard import fit
 from kafka_medic.guard.cluster_wide import judge_cluster
-from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.namesakes import alone_on_kafka
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.run import judge_run, within_fleet
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.action import Action, StepContext
 from kafka_medic.playbook.approval import ApprovalJudgement, judge_approvals
-from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.claims import truly_owes
 from kafka_medic.playbook.decision import DecisionContext
 from kafka_medic.playbook.effects import Intent
 from kafka_medic.playbook.preconditions import same_cluster, same_topics
 from kafka_medic.playbook.provenance import own_status
-from kafka_medic.playbook.reassign.positions import growth
 from kafka_medic.playbook.registry import ACTIONS, cost_of, takes_back
 from kafka_medic.resources.phases import ACTING_PHASES, StepPhase
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves
+from kafka_medic.resources.remediation_plan import Plan
 from kafka_medic.resources.vocabulary import Guard, RemediationMode
 
 
@@ -47,21 +43,9 @@ def judged(run: Remediation, context: DecisionContext, *, started: bool) -> Appr
         context.now,
         started=started,
         risk=context.risk,
-        cost=_cost(plan, None if started else context.snapshot) if automatic and plan is not None else None,
+        cost=cost_of(plan, None if started else context.snapshot) if automatic and plan is not None else None,
         skew=context.skew,
     )
-
-
-def _cost(plan: Plan, snapshot: Snapshot | None) -> Cost:
-    """Before its start a plan is counted with what its partitions are by then."""
-    cost, changes = cost_of(plan), plan.part(ReplicaMoves).changes
-    if cost.copied is None or snapshot is None:
-        return cost
-    grown = growth(changes, snapshot)
-    told = {b.id for b in snapshot.brokers or () if b.disk_free is not None}
-    silent = sorted({b for c in changes for b in c.replicas if b not in c.replicas_before} - told)
-    asks = (f"the free disk space of broker {some(silent)} is not known",) if silent else ()
-    return replace(cost, copied=None if grown is None else cost.copied + grown, asks=(*cost.asks, *asks))
 
 
 def forward_reasons(run: Remediation, context: DecisionContext, intent: Intent | None = None) -> tuple[Reason, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.playbook.action import Action
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.leadership.action import ElectPreferredLeaders, ReorderReplicas
@@ -96,9 +97,9 @@ def sent_away_by(run: Remediation) -> frozenset[int]:
     return frozenset(node for action in actions_of(plan) for node in action.has_sent_away(run))
 
 
-def cost_of(plan: Plan) -> Cost:
-    """What Auto counts of the whole plan."""
-    parts = [action.cost(plan) for action in actions_of(plan)]
+def cost_of(plan: Plan, snapshot: Snapshot | None = None) -> Cost:
+    """What Auto counts of the whole plan; with a snapshot, as it would be now."""
+    parts = [action.cost(plan, snapshot) for action in actions_of(plan)]
     copied = [part.copied for part in parts]
     return Cost(
         partitions=frozenset(tp for part in parts for tp in part.partitions),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.guard.elect import ELECT_GUARDS, judge_elect
 from kafka_medic.guard.reorder import judge_reorder
 from kafka_medic.guard.verdict import Reason
@@ -56,7 +56,7 @@ class ElectPreferredLeaders(Action):
         elections = plan.part(Elections).elections
         yield from (("leader", TopicPartition(e.topic, n), e.broker) for e in elections for n in e.partitions)
 
-    def cost(self, plan: Plan) -> Cost:
+    def cost(self, plan: Plan, snapshot: Snapshot | None) -> Cost:  # noqa: ARG002
         elections = plan.part(Elections).elections
         return Cost(frozenset(TopicPartition(e.topic, n) for e in elections for n in e.partitions))
 
@@ -100,7 +100,7 @@ class ReorderReplicas(Action):
             tp = TopicPartition(c.topic, c.partition)
             yield from (("order", tp, tuple(order)) for order in (c.replicas_before, c.replicas))
 
-    def cost(self, plan: Plan) -> Cost:
+    def cost(self, plan: Plan, snapshot: Snapshot | None) -> Cost:  # noqa: ARG002
         return Cost(frozenset(TopicPartition(c.topic, c.partition) for c in plan.part(Reorders).reorders))
 
     def needs_its_cause(self, step: Step) -> bool:

@@ -69,7 +69,7 @@ class _OffsetsAction(Action):
         offsets = plan.part(OffsetChanges).offsets
         yield from (("offset", o.group, TopicPartition(o.topic, o.partition), o.after) for o in offsets)
 
-    def cost(self, plan: Plan) -> Cost:
+    def cost(self, plan: Plan, snapshot: Snapshot | None) -> Cost:  # noqa: ARG002
         return Cost(frozenset(TopicPartition(o.topic, o.partition) for o in plan.part(OffsetChanges).offsets))
 
 
@@ -128,7 +128,7 @@ class _ConsumersAction(Action):
         if workload is not None:
             yield "workload", workload.uid, frozenset({0, workload.replicas})
 
-    def cost(self, plan: Plan) -> Cost:  # noqa: ARG002
+    def cost(self, plan: Plan, snapshot: Snapshot | None) -> Cost:  # noqa: ARG002
         return Cost()
 
 

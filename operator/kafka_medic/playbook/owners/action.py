@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
+from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.action import Action, StepContext
 from kafka_medic.playbook.auto import Cost
@@ -30,7 +31,7 @@ class _OwnersAction(Action):
                 yield "owner pause", as_object(owned)
                 yield from (("owner edit", as_object(owned), e.name, e.after) for e in owned.edits)
 
-    def cost(self, plan: Plan) -> Cost:
+    def cost(self, plan: Plan, snapshot: Snapshot | None) -> Cost:  # noqa: ARG002
         """What people have to do by hand is nothing that Auto can begin."""
         by_hand = any(o.by is EditedBy.PERSON for o in plan.part(OwnedTopics).each())
         return Cost(asks=("a person must edit the owners of topics",) if by_hand else ())

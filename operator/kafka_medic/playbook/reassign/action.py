@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose.disks import KEPT_FREE, room_above
 from kafka_medic.guard import owners
 from kafka_medic.guard.disk_room import Kept, disk_has_room
+from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.leaving import leaving_brokers
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.removal import judge_removal
@@ -36,7 +37,7 @@ from kafka_medic.playbook.reassign.parameters import (
     leave_parameters,
     relieve_parameters,
 )
-from kafka_medic.playbook.reassign.positions import Position, standings
+from kafka_medic.playbook.reassign.positions import Position, growth, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
 from kafka_medic.playbook.reassign.rate import RATES
 from kafka_medic.playbook.reassign.relieve_plan import relieve_plan
@@ -186,15 +187,18 @@ class ReassignPartitions(Action):
     def restorable(self, plan: Plan) -> Iterator[str]:
         yield from map(setting_text, _throttles(plan))
 
-    def cost(self, plan: Plan) -> Cost:
+    def cost(self, plan: Plan, snapshot: Snapshot | None) -> Cost:
         own = plan.part(ReplicaMoves)
         added = [(len(set(c.replicas) - set(c.replicas_before)), c.size_bytes) for c in own.changes]
         unknown = any(count and size is None for count, size in added)
+        grown = 0 if snapshot is None else growth(own.changes, snapshot)
+        copied = None if unknown or grown is None else grown + sum(count * (size or 0) for count, size in added)
+        asks = () if own.artifact is None else ("its changes are not in the Remediation",)
         return Cost(
             partitions=frozenset(TopicPartition(c.topic, c.partition) for c in own.changes),
             moves=sum(count for count, _ in added),
-            copied=None if unknown else sum(count * (size or 0) for count, size in added),
-            asks=() if own.artifact is None else ("its changes are not in the Remediation",),
+            copied=copied,
+            asks=(*asks, *_room_not_known(own, snapshot)),
         )
 
 
@@ -238,11 +242,18 @@ class RemoveReplicas(Action):
         for c in plan.part(ReplicaRemovals).each():
             yield "replicas", TopicPartition(c.topic, c.partition), tuple(c.replicas)
 
-    def cost(self, plan: Plan) -> Cost:
+    def cost(self, plan: Plan, snapshot: Snapshot | None) -> Cost:  # noqa: ARG002
         """A person decides whether replicas go."""
         own = plan.part(ReplicaRemovals).each()
         asks = ("it removes replicas",) if own else ()
         return Cost(frozenset(TopicPartition(c.topic, c.partition) for c in own), asks=asks)
+
+
+def _room_not_known(own: ReplicaMoves, snapshot: Snapshot | None) -> Iterator[str]:
+    brokers = () if snapshot is None else snapshot.brokers or ()
+    added = {b for c in own.changes for b in c.replicas if b not in c.replicas_before}
+    if silent := sorted(b.id for b in brokers if b.id in added and b.disk_free is None):
+        yield f"the free disk space of broker {some(silent)} is not known"
 
 
 def _incoming(at: StepContext, intent: Intent | None) -> dict[int, int]:

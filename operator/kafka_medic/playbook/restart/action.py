@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kafka_medic.cluster.snapshot import TopicPartition
+from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.guard.elect import judge_elect
 from kafka_medic.guard.freshness import sources_fresh
 from kafka_medic.guard.reorder import judge_reorder
@@ -95,7 +95,7 @@ class RestartBrokers(Action):
     def restorable(self, plan: Plan) -> Iterator[str]:
         yield from (strimzi_restart.annotation(r.pod) for r in plan.part(Restarts).restarts)
 
-    def cost(self, plan: Plan) -> Cost:
+    def cost(self, plan: Plan, snapshot: Snapshot | None) -> Cost:  # noqa: ARG002
         own = plan.part(Restarts)
         asks = ("only a person can confirm that the brokers' configuration was changed",)
         stale = any(restart.stale for restart in own.restarts)
@@ -180,5 +180,5 @@ class RescueRecordsFirst(Action):
         for r in own.rescues:
             yield "rescue", own.rescue_topic, r.broker, TopicPartition(r.topic, r.partition), r.epoch
 
-    def cost(self, plan: Plan) -> Cost:  # noqa: ARG002
+    def cost(self, plan: Plan, snapshot: Snapshot | None) -> Cost:  # noqa: ARG002
         return Cost()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import ClassVar
 
+from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard import owners
 from kafka_medic.guard.verdict import Reason
 from kafka_medic.playbook.action import Action, PlanRequest, StepContext
@@ -47,7 +48,7 @@ class _SettingsAction(Action):
     def restorable(self, plan: Plan) -> Iterator[str]:
         yield from (setting_text(_key(change)) for change in plan.part(SettingChanges).config_changes)
 
-    def cost(self, plan: Plan) -> Cost:  # noqa: ARG002
+    def cost(self, plan: Plan, snapshot: Snapshot | None) -> Cost:  # noqa: ARG002
         """No data moves, and what was set before is in the plan."""
         return Cost()
 
