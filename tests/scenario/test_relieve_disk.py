@@ -238,16 +238,6 @@ def test_receivers_keep_their_share() -> None:
     assert free(world, 3) * 100 >= 1110 * GB * 30
 
 
-def test_several_volumes_are_refused_with_what_a_person_does() -> None:
-    world = filling(volume=(1000 * GB, 500 * GB))
-    run = asked(world, brokers="0", freeSharePercent="30")
-    assert run.status.plan is None
-    assert "broker 0 has 2 volumes (/data/0, /data/1)" in message_of(run)
-    assert "kafka-reassign-partitions.sh" in message_of(run)
-    assert "log_dirs" in message_of(run)
-    assert run.status.phase == "Failed"
-
-
 def test_a_volume_that_cannot_be_read_is_refused() -> None:
     world = filling()
     world.kafka.volumes.clear()
