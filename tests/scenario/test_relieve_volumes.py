@@ -7,15 +7,20 @@ from collections.abc import Callable
 
 import pytest
 
+from kafka_medic.cli.remediation.rendering import plan_text
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.diagnose.moves import LOG_DIR_RATE
+from kafka_medic.playbook.acceptance import check
+from kafka_medic.playbook.changes import changes
+from kafka_medic.resources.errors import ResourceError
+from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import LogDirMoves, Plan, ReplicaMoves, ReplicaRemovals
 from tests.scenario.test_relieve_disk import FILLS, GB, HOT, LOGS, asked, filling, finding, message_of, proposed
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import World
+from tests.simulation.world import BASE, World, shipped_playbooks
 
 TWO = (1000 * GB, 1000 * GB)
 WITHIN = "move-within-brokers"
@@ -101,7 +106,11 @@ def test_a_person_reads_the_volumes_and_the_directories_before_and_after() -> No
     summary = planned(run).summary
     assert "volume /data/0 of broker 0: 245.0 GB free now (24.5 %), 300.0 GB afterwards (30.0 %)" in summary, summary
     assert "volume /data/1 of broker 0: 1.0 TB free now (100.0 %), 945.0 GB afterwards (94.5 %)" in summary
-    assert "log4-0 of broker 0: /data/0 -> /data/1 (35.0 GB)" in summary
+    assert "log4-0: /data/0 -> /data/1 on broker 0 (35.0 GB)" in summary
+    assert {str(c.what) for c in changes(planned(run))} == {
+        f"log directory on broker 0 of {t}-0" for t in ("log3", "log4")
+    }
+    assert plan_text(planned(run)).count("log4-0") == 1, "each replica once"
     assert "move 2 replicas to other log directories of their broker, 55.0 GB in 2 batches, throttled to" in summary
 
 
@@ -148,6 +157,24 @@ def test_some_room_is_better_than_none_and_the_plan_says_what_is_lacking() -> No
     assert [m.topic for m in plan.part(LogDirMoves).each()] == ["log4"]
     assert not plan.part(ReplicaMoves).changes
     assert "not enough: 20.0 GB have to leave broker 0" in plan.summary
+
+
+def test_a_playbook_of_ones_own_without_the_step_is_told_what_is_missing() -> None:
+    world = crowded()
+    book = world.api.get(f"{BASE}/playbooks/relieve-disk")
+    book["spec"]["steps"] = [s for s in book["spec"]["steps"] if s["action"] != "AlterReplicaLogDirs"]
+    world.api.put(f"{BASE}/playbooks", book)
+    run = asked(world, brokers="0")
+    assert run.status.phase == "Failed"
+    assert "the playbook has no step AlterReplicaLogDirs" in message_of(run)
+
+
+def test_the_step_stands_before_what_it_is_planned_with_and_nowhere_else() -> None:
+    raw = next(p for p in shipped_playbooks() if p["metadata"]["name"] == "rebalance")
+    first = next(s for p in shipped_playbooks() for s in p["spec"]["steps"] if s["action"] == "AlterReplicaLogDirs")
+    book = Playbook.parse(raw | {"spec": raw["spec"] | {"steps": [first, *raw["spec"]["steps"]]}})
+    with pytest.raises(ResourceError, match="is not supported without ReassignPartitions of relieved replicas"):
+        check(book)
 
 
 def test_enough_is_free_on_every_volume() -> None:

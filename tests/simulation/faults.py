@@ -245,6 +245,14 @@ class Faults:
             self.kafka.volume_fails(broker, number % len(volumes))
             self.later(seconds, "fault", "undo", "disk_fails", broker)
 
+    def _volume_fills(self, number: int, broker: int, seconds: float) -> None:
+        """Somebody keeps other files on a volume for so long."""
+        volumes = self.kafka.volumes.get(broker, ())
+        if len(volumes) > 1:
+            key = broker, number % len(volumes)
+            self.kafka.others[key] = volumes[key[1]]
+            self.later(seconds, "fault", "undo", "volume_fills", key)
+
     def _shifted(self, number: int, broker: int) -> None:
         """Somebody else moves a replica to another disk of its broker."""
         held = [tp for tp, p in sorted(self.kafka.partitions.items()) if broker in p.replicas]
@@ -419,6 +427,8 @@ class Faults:
                 part.elect(part.successor(self.kafka.up))
             case "disk_fails":
                 self.kafka.disk_replaced(whom)
+            case "volume_fills":
+                self.kafka.others.pop(whom, None)
             case "joined":
                 self.kafka.states[whom] = "Empty"
             case "thinned":

@@ -311,7 +311,7 @@ def _volumes(**how: Any) -> Stage:
     kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"})
     kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1], size=20_000)
     kafka.topic("__consumer_offsets", [0, 3, 1], size=45_000)
-    kafka.volumes = {3: (100_000, 80_000)}
+    kafka.volumes = {3: (100_000, 80_000, 4_000)}
     for topic in ("orders", "__consumer_offsets"):
         kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
     stage = _stage(kafka, **how)

@@ -108,8 +108,8 @@ FEARS = {
         "stale", "fenced", "rejected", "rejected", "thinned", "revoked",
     ),
     "volumes": (
-        "dies", "dies", "killed", "volume_fails", "volume_fails", "shifted", "shifted", "isr_shrinks", "foreign",
-        "deaf", "blind", "stale", "fenced", "rejected", "rejected", "deleted", "pod_replaced", "revoked",
+        "dies", "dies", "killed", "volume_fails", "volume_fails", "volume_fills", "shifted", "shifted", "isr_shrinks",
+        "foreign", "deaf", "blind", "stale", "fenced", "rejected", "rejected", "deleted", "pod_replaced", "revoked",
     ),
     "raise": ("dies", "offline", "isr_shrinks", "foreign", "cancelled", "deaf", "blind", "behind", "stale", "revoked"),
 }  # fmt: skip
@@ -174,6 +174,7 @@ def _fault(chance: random.Random, schedule: Schedule) -> Fault:
         "remade": [number, chance.choice((0.0, 0.5, 3.0, 20.0, None))],
         "disk_fails": [number, broker, lasts], "unpaused": [number], "topics_left": [lasts],
         "comes_back": [], "disk_back": [], "volume_fails": [number, broker, lasts], "shifted": [number, broker],
+        "volume_fills": [number, broker, lasts],
     }  # fmt: skip
     feared = FEARS.get(schedule.scenario.partition("-")[0], RESTARTS)
     what = chance.choice(feared if chance.random() < 0.6 else list(args))

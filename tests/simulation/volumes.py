@@ -33,6 +33,8 @@ class SimVolumes(SimBrokers):
     """On which volume of its broker a replica is, where it is not the first."""
     futures: dict[tuple[int, TopicPartition], SimFuture] = field(default_factory=dict)
     ticks_of_a_copy: int = 2
+    others: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Bytes of files that are not Kafka's, by broker and volume."""
     failed_volume: dict[int, int] = field(default_factory=dict)
     """Brokers of which one of several volumes has failed, and which one."""
 
@@ -61,6 +63,7 @@ class SimVolumes(SimBrokers):
         coming = {tp: f.share for (b, tp), f in self.futures.items() if b == broker and f.to == number}
         copied = {tp: int(self.partitions[tp].size * share) for tp, share in coming.items()}
         taken = sum(here.values()) + sum(copied.values()) + self.files_left(broker, number)
+        taken += self.others.get((broker, number), 0)
         return LogDir.of(path, here, size, max(size - taken, 0), future=copied)
 
     def alter_log_dirs(self, broker: int, targets: Mapping[TopicPartition, str]) -> Mapping[TopicPartition, str]:

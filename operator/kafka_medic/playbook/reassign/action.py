@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.diagnose.disks import room_above, volumes_of
-from kafka_medic.guard import log_dirs, owners
+from kafka_medic.guard import log_dirs, owners, peers
 from kafka_medic.guard.disk_room import disk_has_room
 from kafka_medic.guard.leaving import leaving_brokers
 from kafka_medic.guard.log_dirs import VolumeRoom
@@ -259,6 +259,7 @@ class AlterReplicaLogDirs(Action):
         Guard.NO_FOREIGN_REASSIGNMENT,
         Guard.BROKERS_STABLE,
         Guard.FIT_TO_RECEIVE,
+        Guard.NO_FOREIGN_ROLLOUT,
         Guard.LOG_DIRS_ONLINE,
         Guard.DISK_HAS_ROOM,
     )
@@ -268,6 +269,16 @@ class AlterReplicaLogDirs(Action):
     def probes(self) -> tuple[VerifyProbe, ...]:
         """Not the end of the finding, as for ReassignPartitions."""
         return (self.probe,)
+
+    def problems(self, playbook: Playbook, index: int) -> Iterable[Problem]:
+        """Nothing else has a plan for it."""
+        later = playbook.spec.steps[index + 1 :]
+        if not any(s.action is ActionName.REASSIGN_PARTITIONS and asked_of(s) == RELIEVED for s in later):
+            yield Problem(
+                f"spec.steps[{index}].action",
+                "is not supported without ReassignPartitions of relieved replicas",
+                f"write a later step with replicas: {RELIEVED}",
+            )
 
     def reads(self, request: PlanRequest, others: Callable[[], Sequence[OtherRun] | None]) -> Questions:  # noqa: ARG002
         step = request.step(self.name)
@@ -288,6 +299,7 @@ class AlterReplicaLogDirs(Action):
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         yield from super().judge(at, intent)
+        yield from peers.nothing_rolls_out(at.snapshot)
         own, dirs = at.plan.part(LogDirMoves), at.context.reads.log_dirs
         yield from log_dirs.log_dirs_online({b: dirs.get(b, "not read") for b in own.brokers})
         share = _share_kept(at)

@@ -25,7 +25,7 @@ def _removals(plan: Plan) -> Iterator[Change]:
 
 def _within(plan: Plan) -> Iterator[Change]:
     for m in plan.part(LogDirMoves).each():
-        what = f"log directory of {m.topic}-{m.partition} on broker {m.broker}"
+        what = f"log directory on broker {m.broker} of {m.topic}-{m.partition}"
         yield Change(what, m.source, m.target, f"{format_bytes(m.size_bytes)}, batch {m.batch}")
 
 

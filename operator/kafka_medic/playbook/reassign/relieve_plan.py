@@ -214,6 +214,12 @@ def _free(number: int, volume: Volume, share: int, *, named_too: bool = False) -
 def _directories(request: PlanRequest, number: int) -> ReplicaDirs | Refusal:
     """Of a broker with several volumes. While one of its log directories has failed, Kafka moves nothing into any
     (LogManager.getOrCreateLog)."""
+    if request.step(ActionName.ALTER_REPLICA_LOG_DIRS) is None:
+        message = (
+            f"broker {number} has several volumes, and the playbook has no step {ActionName.ALTER_REPLICA_LOG_DIRS}: "
+            "write it before ReassignPartitions"
+        )
+        return Refusal(message, permanent=True)
     told = request.reads.log_dirs.get(number, "not read")
     if isinstance(told, str):
         message = f"which replica of broker {number} is in which log directory is not known: {told}"

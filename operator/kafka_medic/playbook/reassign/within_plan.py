@@ -23,8 +23,8 @@ from kafka_medic.resources.durations import format_bytes, format_duration
 from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_plan import MAX_INLINE_CHANGES, LogDirMove, LogDirMoves
 
-MAX_BATCHES = 100
-"""Of one run: its journal holds 200 entries, one for each batch, and those of the steps that follow."""
+MAX_BATCHES = 15
+"""Of one run: its journal holds 200 entries, and the steps that follow need most of them (`moves_plan.MAX_WAVES`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Within:
             yield f"the copies within brokers take about {format_duration(max(1, self.seconds))}"
         for m in self.moves[:20]:
             size = format_bytes(m.size_bytes)
-            yield f"  {m.topic}-{m.partition} of broker {m.broker}: {m.source} -> {m.target} ({size})"
+            yield f"  {m.topic}-{m.partition}: {m.source} -> {m.target} on broker {m.broker} ({size})"
         if len(self.moves) > 20:
             yield f"  and {len(self.moves) - 20} more in status.plan.logDirMoves"
         if self.later:
