@@ -346,7 +346,7 @@ def _arriving(at: StepContext, intent: Intent | None, share: int) -> dict[int, t
         told = dirs.get(broker)
         mine = [m for m in own.each() if m.broker == broker]
         due = [m for m in mine if (m.batch == 0 if asked is None else (broker, _tp(m)) in asked)]
-        if told is None or isinstance(told, str) or any(d.total is None or d.usable is None for d in told.directories):
+        if told is None or isinstance(told, str) or any(d.error is None and d.usable is None for d in told.directories):
             found[broker] = None
             continue
         volumes, coming = volumes_of(told.directories), Counter[str]()
