@@ -29,6 +29,8 @@ MUTANTS = (
     "reassign:_replaced_brokers_down:ReplacedBrokersDown",
     "removal:_replacements_in_sync:ReplacementsInSync",
     "disk_room:disk_has_room:DiskHasRoom",
+    "log_dirs:log_dirs_online:LogDirsOnline",
+    "log_dirs:volumes_have_room:DiskHasRoom",
     "elect:_partitions_known:PartitionsKnown",
     "elect:controller_active:ControllerActive",
     "elect:_in_isr:PreferredInIsr",

@@ -28,7 +28,7 @@ from tests.simulation.scenarios import Prefix
 from tests.simulation.world import BASE, World, shipped_playbooks
 from tests.unit.cluster import worlds
 
-SCENARIOS = ("raise", "stale", "offsets", "defaults", "drain", "owned", "leaving-broker")
+SCENARIOS = ("raise", "stale", "offsets", "defaults", "drain", "owned", "leaving-broker", "volumes")
 """Between them and the worlds below, they carry out every action."""
 BORROWED = {
     # Before it starts, the restart that it is for is asked about.

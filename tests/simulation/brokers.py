@@ -94,8 +94,7 @@ class SimBrokers:
     free: int | None = 1 << 50
     """Bytes that are free on the disks of each broker, whatever they hold; None: it does not tell."""
     volumes: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Bytes of each volume of a broker, the first of which holds all of its replicas. It has `free` where there are
-    none."""
+    """Bytes of each volume of a broker, with a log directory on it. It has `free` where there are none."""
     voted: int | None = None
     controllers: set[int] = field(default_factory=set)
     apart: tuple[int, ...] = ()
@@ -152,8 +151,9 @@ class SimBrokers:
     """Those that take no connection of the operator's at their Pods' own addresses."""
     failed_disk: dict[int, set[TopicPartition]] = field(default_factory=dict)
     """Brokers with a second log directory, which has failed, and the replicas on it."""
-    deleting: list[tuple[int, float, int]] = field(default_factory=list)
-    """Of replicas that were removed: the broker, when, and the bytes of the files, which are still there."""
+    deleting: list[tuple[int, float, int, int]] = field(default_factory=list)
+    """Of replicas that were removed: the broker, when, the bytes of the files, which are still there, and on which of
+    its volumes."""
     _truth: Image | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -180,7 +180,7 @@ class SimBrokers:
         gone = {tp for tp in self.partitions if tp.topic == name}
         for tp in gone:
             part = self.partitions.pop(tp)
-            self._deletes(part, part.replicas)
+            self._deletes(part, part.replicas, tp)
             self.buried[tp, part.id(name)] = part
             self.logs.pop(tp, None)
             self.written_at.pop(tp, None)
@@ -454,13 +454,13 @@ class SimBrokers:
             part.bump(len(removed))
         return True
 
-    def _deletes(self, part: SimPartition, brokers: Sequence[int]) -> None:
-        self.deleting += [(b, self.elapsed, part.size) for b in brokers if self.has_copied(b, part)]
+    def _deletes(self, part: SimPartition, brokers: Sequence[int], tp: TopicPartition | None = None) -> None:
+        raise NotImplementedError
 
-    def files_left(self, broker: int) -> int:
+    def files_left(self, broker: int, volume: int) -> int:
         """Bytes that no directory names any more, and that take room for a while (file.delete.delay.ms)."""
         self.deleting = [d for d in self.deleting if self.elapsed - d[1] < FILE_DELETE_DELAY]
-        return sum(size for b, _, size in self.deleting if b == broker)
+        return sum(size for b, _, size, n in self.deleting if (b, n) == (broker, volume))
 
     def controller(self) -> int:
         """Whoever was voted for, else the lowest that is up; -1 when none is, or too few to elect one."""

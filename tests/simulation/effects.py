@@ -11,6 +11,7 @@ from tests.simulation.owned import Owned
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/kafka-medic-c"
 FACTORS = ("default.replication.factor", "offsets.topic.replication.factor")
+LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 
@@ -47,6 +48,8 @@ class Effects(Owned):
                 self.before_annotation(operator.seen, args, now)
             case "alter_reassignments":
                 self._before_reassignment(operator.seen, args[0], now)
+            case "alter_log_dirs":
+                self._before_log_dirs(operator.seen, *args, now)
             case "alter_configs":
                 self._before_configs(operator.seen, args[0], now)
             case "elect_preferred":
@@ -216,6 +219,44 @@ class Effects(Owned):
                 self.least[tp] = frozenset(replicas)
         self.owners_are_off({tp.topic for tp in targets}, seen, now)
 
+    def _before_log_dirs(
+        self, seen: dict[str, Any], broker: int, targets: Mapping[TopicPartition, str], now: float
+    ) -> None:
+        """Replicas move between the directories of a broker, or, of a run that ends early, stay where they are."""
+        run = self.run_of(seen, "AlterLogDirs")
+        plan = run["status"]["plan"]
+        moves = {(m["broker"], TopicPartition(m["topic"], m["partition"])): m for m in plan.get("logDirMoves", ())}
+        where, free, failed = self.known(seen, "placed", now)
+        if any(e["id"] == "give-up" for e in run["status"]["journal"]):
+            for tp, path in targets.items():
+                if moves.get((broker, tp), {}).get("source") != path or where.get((broker, tp)) != path:
+                    self.blame(f"{tp} of broker {broker} to {path} is not where it is, and the run is given up")
+            return
+        self.permitted(run, seen, now)
+        _, up, silent, _, _ = self.known(seen, "views", now)
+        _, foreign = self.known(seen, "moving", now)
+        if foreign:
+            self.blame(f"moves replicas between disks while somebody else moves {sorted(foreign)}")
+        if silent or set(self.kafka.racks) - up:
+            self.blame("moves replicas between disks while a broker is down or silent")
+        if broker in failed:
+            self.blame(f"moves replicas between disks of broker {broker}, of which one has failed")
+        (configs,) = self.known(seen, "configs", now)
+        if plan.get("logDirThrottleBytesPerSecond") and ("BROKER", str(broker), LOG_DIR_RATE) not in configs:
+            self.blame("moves replicas between disks without a throttle")
+        coming: dict[str, int] = {}
+        for tp, path in targets.items():
+            planned = moves.get((broker, tp), {})
+            if planned.get("target") != path:
+                self.blame(f"{tp} of broker {broker} to {path} is not in the plan")
+            if where.get((broker, tp)) != planned.get("source"):
+                self.blame(f"{tp} of broker {broker} is in {where.get((broker, tp))}, not where the plan found it")
+            part = self.kafka.partitions.get(tp)
+            coming[path] = coming.get(path, 0) + (part.size if part is not None else 0)
+        for path, size in coming.items():
+            if size > free[broker, path]:
+                self.blame(f"moves {size} bytes to {path} of broker {broker}, which has {free[broker, path]}")
+
     def _before_election(self, seen: dict[str, Any], wanted: Sequence[TopicPartition], now: float) -> None:
         run = self.run_of(seen, "ElectPreferred")
         plan = self.permitted(run, seen, now)
@@ -314,6 +355,9 @@ class Effects(Owned):
                     self.blame(f"{key} to {value} with no replica to spare")
                 if set(self.kafka.racks) - up:
                     self.blame(f"{key} to {value} while a broker is down")
+            elif key[2] == LOG_DIR_RATE:
+                if value != str(plan.get("logDirThrottleBytesPerSecond")):
+                    self.blame(f"{key} to {value} is not in the plan")
             elif key[2] in RATES and not 0 < int(value) <= plan["throttleBytesPerSecond"]:
                 self.blame(f"{key} to {value} is not in the plan")
             elif "throttled" not in key[2]:

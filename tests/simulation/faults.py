@@ -238,6 +238,31 @@ class Faults:
             self.kafka.disk_fails(broker, set(held[number % 3 :: 3]))
             self.later(seconds, "fault", "undo", "disk_fails", broker)
 
+    def _volume_fails(self, number: int, broker: int, seconds: float) -> None:
+        """One of several disks of a broker fails, and is replaced after so long."""
+        volumes = self.kafka.volumes.get(broker, ())
+        if broker in self.kafka.up and broker not in self.kafka.failed_disk and len(volumes) > 1:
+            self.kafka.volume_fails(broker, number % len(volumes))
+            self.later(seconds, "fault", "undo", "disk_fails", broker)
+
+    def _volume_fills(self, number: int, broker: int, seconds: float) -> None:
+        """Somebody keeps other files on a volume for so long."""
+        volumes = self.kafka.volumes.get(broker, ())
+        if len(volumes) > 1:
+            key = broker, number % len(volumes)
+            self.kafka.others[key] = volumes[key[1]]
+            self.later(seconds, "fault", "undo", "volume_fills", key)
+
+    def _shifted(self, number: int, broker: int) -> None:
+        """Somebody else moves a replica to another disk of its broker."""
+        held = [tp for tp, p in sorted(self.kafka.partitions.items()) if broker in p.replicas]
+        volumes = self.kafka.volumes.get(broker, ())
+        if held and len(volumes) > 1 and broker in self.kafka.up:
+            tp = held[number % len(held)]
+            to = (self.kafka.dir_of(broker, tp) + number % len(volumes)) % len(volumes)
+            self.oracle.shifted.add((broker, tp))
+            self.kafka.alter_log_dirs(broker, {tp: f"/data/{to}"})
+
     def _offline(self, number: int, seconds: float) -> None:
         """The disk of the only replica that is in sync fails, and its broker goes on."""
         found = [tp for tp, p in sorted(self.kafka.partitions.items()) if len(p.isr) == 1 and p.leader in self.kafka.up]
@@ -402,6 +427,8 @@ class Faults:
                 part.elect(part.successor(self.kafka.up))
             case "disk_fails":
                 self.kafka.disk_replaced(whom)
+            case "volume_fills":
+                self.kafka.others.pop(whom, None)
             case "joined":
                 self.kafka.states[whom] = "Empty"
             case "thinned":

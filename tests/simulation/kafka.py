@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from kafka_medic.clients import kafka_admin
-from kafka_medic.clients.answers import Groups, LogDir, LogDirs
+from kafka_medic.clients.answers import Groups, LogDirs
 from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.ports import (
     Address,
@@ -32,8 +32,9 @@ from kafka_medic.clients.ports import (
 )
 from kafka_medic.clients.tables import BOUNDS_SCHEMA, LED_SCHEMA, table_of
 from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
-from kafka_medic.cluster.snapshot import STORAGE_ERROR, ConfigValue, Quorum, TopicPartition
-from tests.simulation.brokers import MIN_ISR, SimBrokers, SimPartition
+from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
+from tests.simulation.brokers import MIN_ISR, SimPartition
+from tests.simulation.volumes import SimVolumes
 
 READ_ONLY = (
     "default.replication.factor",
@@ -46,7 +47,7 @@ CLOCK_MS = 1_767_268_800_000
 """The true time at the beginning."""
 
 
-class SimKafka(SimBrokers):
+class SimKafka(SimVolumes):
     def describe_cluster(self) -> ClusterDescription:
         self._readable("kafka")
         asked = self.answering()
@@ -152,19 +153,7 @@ class SimKafka(SimBrokers):
         return {b: self._directories(b) if b in self.up else away for b in brokers}
 
     def _directories(self, broker: int) -> LogDirs:
-        """One, or one on each volume, and another that failed if it did."""
-        lost = self.failed_disk.get(broker)
-        known = self.image(broker).rows if broker in self.stale or broker in self.lagging else self.partitions
-        logs = {tp: part for tp in known if tp not in (lost or ()) and (part := self.log_of(broker, tp)) is not None}
-        held = {tp: part.size if self.has_copied(broker, part) else 0 for tp, part in logs.items()}
-        total = None if self.free is None else self.free + sum(held.values())
-        found = [LogDir.of("/data/0", held, total, self.free)]
-        if sizes := self.volumes.get(broker):
-            taken = sum(held.values()) + self.files_left(broker)
-            found = [LogDir.of("/data/0", held, sizes[0], max(sizes[0] - taken, 0))]
-            found += [LogDir.of(f"/data/{n}", {}, size, size) for n, size in enumerate(sizes[1:], start=1)]
-        failed = [] if lost is None else [LogDir(f"/data/{len(found)}", None, error=STORAGE_ERROR)]
-        return LogDirs((*found, *failed))
+        return self.log_dirs_of(broker)
 
     def log_bounds(self, led: pa.Table) -> Mapping[int, pa.Table | ReadFailed]:
         """Each serves what it believes it leads, and answers NOT_LEADER_OR_FOLLOWER for the rest, or with an error for
@@ -326,7 +315,10 @@ class SimKafka(SimBrokers):
                 if set(replicas) - able - set(base):
                     refused[tp] = "InvalidReplicationAssignmentError"
                 else:
+                    new = [b for b in replicas if b not in base and b not in part.adding]
                     self.reassigned(part, list(base), list(replicas))
+                    for broker in new:
+                        self.comes_to(broker, tp)
         return refused
 
     def reassigned(self, part: SimPartition, base: list[int], replicas: list[int]) -> None:

@@ -22,6 +22,7 @@ EFFECTS = frozenset(
     {
         "alter_reassignments",
         "alter_configs",
+        "alter_log_dirs",
         "create_topic",
         "append",
         "add_partitions",
@@ -29,7 +30,9 @@ EFFECTS = frozenset(
         "commit_offsets",
     }
 )
-LATE = frozenset({"alter_reassignments", "alter_configs", "elect_preferred", "commit_offsets", "create"})
+LATE = frozenset(
+    {"alter_reassignments", "alter_configs", "alter_log_dirs", "elect_preferred", "commit_offsets", "create"}
+)
 """Effects that may be carried out after their caller gave up."""
 KAFKA_CALLS = EFFECTS | {
     "describe_cluster", "views", "memberships", "slices", "unnamed_views", "reassignments", "topic_configs",

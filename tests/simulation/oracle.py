@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.effects import Effects
+from tests.simulation.effects import LOG_DIR_RATE, Effects
 from tests.simulation.grounds import (
     ACTING,
     ENDED,
@@ -65,8 +65,9 @@ class Oracle(Effects):
     replica. `offsets`: what is committed, as far as anybody's doing explains it; `moved`: by somebody else. `through`:
     when a record of the canary was last read back. `anew`: partitions of topics that somebody has deleted or made anew;
     `incarnations`: by plan, the topic ids there were when a person has read it. `late_settings`: made by requests that
-    came late; `true_times`: when an entry of a journal was first seen in that state, or to be sent at that time, as
-    clocks are off. `waits`: by approved run that only a lighter run at rest keeps waiting, since when."""
+    came late, as `late_moves` between disks; `shifted`: replicas that somebody else has moved between disks;
+    `true_times`: when an entry of a journal was first seen in that state, or to be sent at that time, as clocks are
+    off. `waits`: by approved run that only a lighter run at rest keeps waiting, since when."""
 
     def __init__(self, kafka: SimKafka, api: SimApi, starting: set[int]) -> None:
         super().__init__()
@@ -75,6 +76,8 @@ class Oracle(Effects):
         self.theirs: set[TopicPartition] = set()
         self.widened: set[TopicPartition] = set()
         self.late_settings: set[tuple[str, str, str]] = set()
+        self.late_moves: set[tuple[int, TopicPartition]] = set()
+        self.shifted: set[tuple[int, TopicPartition]] = set()
         self.true_times: dict[tuple[str, str, str], float] = {}
         self.anew: set[TopicPartition] = set()
         self.plans: dict[str, Any] = {}
@@ -240,6 +243,7 @@ class Oracle(Effects):
                 seen["ensemble"] = (now, sum(v.lag is not None for v in answer.voters), len(answer.voters))
             case "log_dirs":
                 seen["disks"] = now, {b: frozenset(lost) for b, lost in kafka.failed_disk.items()}
+                self._read_log_dirs(seen, answer, now)
             case "broker_configs":
                 seen["configs"] = (now, dict(kafka.dynamic))
                 seen["read"] = {b: dict(told) for b, told in kafka.started_with.items()}
@@ -253,7 +257,20 @@ class Oracle(Effects):
                 self.effects.append("reassign")
             case "alter_configs":
                 self.effects.append("configs")
+            case "alter_log_dirs":
+                self.effects.append(f"log_dirs {args[0]}")
         return None
+
+    def _read_log_dirs(self, seen: dict[str, Any], answer: Any, now: float) -> None:
+        """Where replicas were by the last answer of each broker, the room there was, and who had a failed disk."""
+        _, where, free, failed = seen.get("placed", (now, {}, {}, frozenset()))
+        told = {b for b, a in answer.items() if hasattr(a, "directories")}
+        where = {key: path for key, path in where.items() if key[0] not in told}
+        for broker in told:
+            for directory in answer[broker].directories:
+                free = free | {(broker, directory.path): directory.usable or 0}
+                where |= {(broker, TopicPartition(*tp)): directory.path for tp in directory.sizes or ()}
+        seen["placed"] = now, where, free, (failed - told) | (told & self.kafka.failed_disk.keys())
 
     def _left_behind(self, voter: int, now: float) -> bool:
         """Longer than controller.quorum.fetch.timeout.ms, after which it would vote for another leader."""
@@ -276,6 +293,9 @@ class Oracle(Effects):
                     part = self.kafka.partitions[tp]
                     self.least[tp] = frozenset(part.before or part.replicas) - frozenset(part.removing)
                     self.theirs.add(tp)
+            case "alter_log_dirs":
+                self.effects.append(f"log_dirs {args[0]}")
+                self.late_moves |= {(args[0], tp) for tp in args[1]}
             case "alter_configs":
                 self.effects.append("configs")
                 self.late_settings |= {(c.resource_type, c.resource, c.name) for c in args[0]}
@@ -426,7 +446,8 @@ class Oracle(Effects):
 
     def throttled(self) -> set[Any]:
         changed = self.kafka.dynamic.items() ^ self.original.items()
-        return {kv for kv in changed if "throttled" in kv[0][2] and kv[0] not in self.late_settings}
+        named = {kv for kv in changed if "throttled" in kv[0][2] or kv[0][2] == LOG_DIR_RATE}
+        return {kv for kv in named if kv[0] not in self.late_settings}
 
     def _run(self, run: dict[str, Any], now: float) -> None:
         status, uid = run.get("status") or {}, run["metadata"]["uid"]
@@ -449,6 +470,7 @@ class Oracle(Effects):
         if after in ENDED and before not in ENDED:
             if self.throttled() or status.get("restoreOwed"):
                 self.blame(f"{after} and a throttle is left: {self.throttled()}")
+            self._moved_within(status, after)
             for tp, drain in drains(status.get("plan") or {}):
                 if tp in self.anew:
                     continue
@@ -471,6 +493,21 @@ class Oracle(Effects):
             journal = status.get("journal") or ()
             if after == "Succeeded" and any(e["state"] != "Done" and e["id"] not in made_up_for for e in journal):
                 self.blame("Succeeded with an effect that was never seen done")
+
+    def _moved_within(self, status: dict[str, Any], after: str) -> None:
+        """No copy between disks is left, and a run that succeeded has moved what it was to move. A copy is Kafka's own
+        matter where its source has failed."""
+        for m in (status.get("plan") or {}).get("logDirMoves", ()):
+            broker, tp = key = m["broker"], TopicPartition(m["topic"], m["partition"])
+            part = self.kafka.partitions.get(tp)
+            if part is None or tp in self.anew or key in self.late_moves or key in self.shifted:
+                continue
+            lost = self.kafka.on_failed_disk(broker, part)
+            if key in self.kafka.futures and not lost:
+                self.blame(f"{after} and {tp} of broker {broker} is still being copied to another disk")
+            path = f"/data/{self.kafka.dir_of(broker, tp)}"
+            if after == "Succeeded" and broker in part.replicas and path != m["target"]:
+                self.blame(f"Succeeded and {tp} of broker {broker} is in {path}")
 
     def _waiting(self, now: float) -> None:
         runs = {

@@ -305,6 +305,20 @@ def _filling(**how: Any) -> Stage:
     return stage
 
 
+def _volumes(**how: Any) -> Stage:
+    """One of two volumes of a broker fills up, and somebody asks for two of its replicas to be moved to the other one,
+    one at a time."""
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "c", 3: "a"})
+    kafka.topic("orders", [3, 1, 2], [1, 2, 3], [2, 0, 1], size=20_000)
+    kafka.topic("__consumer_offsets", [0, 3, 1], size=45_000)
+    kafka.volumes = {3: (100_000, 80_000, 4_000)}
+    for topic in ("orders", "__consumer_offsets"):
+        kafka.dynamic["TOPIC", topic, "min.insync.replicas"] = "2"
+    stage = _stage(kafka, **how)
+    stage.world.ask("relieve-disk", brokers="3", freeSharePercent="50", batchSize="1")
+    return stage
+
+
 def _owned(*, raised: bool = True, **how: Any) -> Stage:
     """Topics that have a KafkaTopic: raised, or given another minimum."""
     kafka = SimKafka()
@@ -430,6 +444,8 @@ SCENARIOS: dict[str, Callable[[], Stage]] = {
     "leaving-broker-zookeeper": lambda: _leaving_broker(zookeeper=True),
     "filling": _filling,
     "filling-zookeeper": lambda: _filling(zookeeper=True),
+    "volumes": _volumes,
+    "volumes-zookeeper": lambda: _volumes(zookeeper=True),
     "owned": _owned,
     "owned-minimum": lambda: _owned(raised=False),
     "owned-cruise-control": lambda: _owned(cruise_control=True),
@@ -478,6 +494,8 @@ WEIGHTS = {
     "leaving-broker-zookeeper": 3,
     "filling": 3,
     "filling-zookeeper": 2,
+    "volumes": 3,
+    "volumes-zookeeper": 2,
     "owned": 4,
     "owned-minimum": 2,
     "owned-cruise-control": 3,

@@ -107,6 +107,10 @@ FEARS = {
         "dies", "killed", "offline", "isr_shrinks", "isr_shrinks", "foreign", "cancelled", "deaf", "blind", "stale",
         "stale", "fenced", "rejected", "rejected", "thinned", "revoked",
     ),
+    "volumes": (
+        "dies", "dies", "killed", "volume_fails", "volume_fails", "volume_fills", "shifted", "shifted", "isr_shrinks",
+        "foreign", "deaf", "blind", "stale", "fenced", "rejected", "rejected", "deleted", "pod_replaced", "revoked",
+    ),
     "raise": ("dies", "offline", "isr_shrinks", "foreign", "cancelled", "deaf", "blind", "behind", "stale", "revoked"),
 }  # fmt: skip
 """By the first word of a scenario: what its effects have most to fear."""
@@ -169,7 +173,8 @@ def _fault(chance: random.Random, schedule: Schedule) -> Fault:
         "unclean": [number], "laden": [chance.choice((0.3, 1.0, 4.0)), lasts],
         "remade": [number, chance.choice((0.0, 0.5, 3.0, 20.0, None))],
         "disk_fails": [number, broker, lasts], "unpaused": [number], "topics_left": [lasts],
-        "comes_back": [], "disk_back": [],
+        "comes_back": [], "disk_back": [], "volume_fails": [number, broker, lasts], "shifted": [number, broker],
+        "volume_fills": [number, broker, lasts],
     }  # fmt: skip
     feared = FEARS.get(schedule.scenario.partition("-")[0], RESTARTS)
     what = chance.choice(feared if chance.random() < 0.6 else list(args))
@@ -187,7 +192,7 @@ def _broker(chance: random.Random, schedule: Schedule) -> int:
     nodes |= dict.fromkeys(
         [
             f"{what}{kind}"
-            for what in ("lost-broker", "leaving-broker", "fenced-broker", "broken-disk")
+            for what in ("lost-broker", "leaving-broker", "fenced-broker", "broken-disk", "volumes")
             for kind in ("", "-zookeeper")
         ],
         (0, 1, 2, 3),

@@ -50,6 +50,7 @@ GUARDED = {
     "reassign": "reassign",
     "removal": "reassign",
     "disk_room": "reassign",
+    "log_dirs": "log_dirs",
     "elect": "elect",
     "reset_offsets": "offsets",
     "owners": "PauseObjects",

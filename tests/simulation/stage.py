@@ -83,6 +83,8 @@ class Stage(Faults):
         self.topic_operator: SimTopicOperator | None = None
         self.starting: set[int] = set()
         self.copying: set[tuple[TopicPartition, int]] = set()
+        self.between: set[tuple[int, TopicPartition]] = set()
+        """Copies between two disks of a broker that are under way."""
         self.slow: set[int] = set()
         self.thinned: dict[str, str | None] = {}
         self.api_down = False
@@ -381,6 +383,10 @@ class Stage(Faults):
                         self.later(self.random.uniform(0.5, 6.0), "caught_up", tp, broker)
             if odd and part.leader >= 0:
                 self._fall_behind(tp)
+        for broker, tp in kafka.futures:
+            if (broker, tp) not in self.between and kafka.copies(broker, tp):
+                self.between.add((broker, tp))
+                self.later(self.random.uniform(2.0, 30.0), "other_disk", broker, tp)
 
     def _news(self) -> None:
         """What has changed is known everywhere at once, or reaches a broker somewhat later."""
@@ -514,6 +520,12 @@ class Stage(Faults):
         self.oracle.caught_up(tp, broker)
         if self.kafka.completes(part):
             self.oracle.foreign.discard(tp)
+
+    def on_other_disk(self, broker: int, tp: TopicPartition) -> None:
+        """A copy between two disks of a broker is done, unless that broker is away, or somebody has cancelled it."""
+        self.between.discard((broker, tp))
+        if self.kafka.copies(broker, tp):
+            self.kafka.replaces(broker, tp)
 
     def on_produce(self) -> None:
         """Every producer asks for acks=all; a partition below min.insync.replicas acknowledges nothing. Those of a

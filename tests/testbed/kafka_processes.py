@@ -108,10 +108,13 @@ class Host:
 
 @dataclass
 class KafkaProcesses:
-    """A cluster of three brokers. Start and stop are not shared between threads."""
+    """A cluster of three brokers, or of fewer, each with so many log directories. Start and stop are not shared between
+    threads."""
 
     shape: Shape
     overrides: Settings = field(default_factory=dict)
+    brokers: int = BROKERS
+    disks: int = 1
     _place: Path = field(init=False)
     _hosts: dict[int, Host] = field(init=False, default_factory=dict)
     _running: dict[int, subprocess.Popen[bytes]] = field(init=False, default_factory=dict)
@@ -131,23 +134,23 @@ class KafkaProcesses:
         (self._place / "log4j.properties").write_text(kafka_settings.LOG4J)
         (self._place / "log4j2.properties").write_text(kafka_settings.LOG4J2)
         first = HOSTS[self.shape]
-        self._hosts = {number: Host(first + number) for number in range(BROKERS)}
+        self._hosts = {number: Host(first + number) for number in range(self.brokers)}
         ensemble: list[str] = []
         if self.shape == "zookeeper":
             self._server_host = Host(first + BROKERS)
             ensemble = [self._server_host.address]
             self._start_server()
         addresses = [host.address for host in self._hosts.values()]
-        for number in range(BROKERS):
-            settings = {"log.dirs": str(self._disk(number)), **self.overrides}
+        for number in range(self.brokers):
+            settings = {"log.dirs": ",".join(map(str, self.log_dirs(number))), **self.overrides}
             text = kafka_settings.broker(self.shape, number, addresses, ensemble, settings)
             self._file(number).write_text(text)
             if self.shape == "kraft":
                 tool = self._command("", "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID)
                 _run(*tool, "-c", str(self._file(number)))
-        for number in range(BROKERS):
+        for number in range(self.brokers):
             self.start(number, wait=False)
-        for number in range(BROKERS):
+        for number in range(self.brokers):
             self._wait_listening(number)
 
     @property
@@ -215,8 +218,8 @@ class KafkaProcesses:
         _unbridge()
         shutil.rmtree(self._place, ignore_errors=True)
 
-    def _disk(self, broker: int) -> Path:
-        return self._place / f"disk-{broker}"
+    def log_dirs(self, broker: int) -> list[Path]:
+        return [self._place / f"disk-{broker}{'' if not n else f'-{n}'}" for n in range(self.disks)]
 
     def _file(self, broker: int) -> Path:
         return self._place / f"{broker}.properties"

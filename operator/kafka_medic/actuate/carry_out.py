@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_medic.actuate.elect import elect
+from kafka_medic.actuate.log_dirs import alter_log_dirs
 from kafka_medic.actuate.offsets import set_offsets
 from kafka_medic.actuate.owners import OwnerWrites, edit_owners, pause_owners, resume_owners
 from kafka_medic.actuate.reassign import drop_replicas, reassign, reorder
@@ -18,6 +19,7 @@ from kafka_medic.actuate.settings import change_settings
 from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.clients.ports import Kafka, MaySend
 from kafka_medic.playbook.effects import (
+    AlterLogDirs,
     CallOffRestarts,
     ChangeSettings,
     DropReplicas,
@@ -59,6 +61,7 @@ class Reach:
 
 
 EFFECTS: Mapping[type[Intent], Callable[[Reach, Any], None]] = {
+    AlterLogDirs: lambda to, intent: alter_log_dirs(to.kafka, intent, to.ask),
     Reassign: lambda to, intent: reassign(to.kafka, intent),
     DropReplicas: lambda to, intent: drop_replicas(to.kafka, intent),
     Reorder: lambda to, intent: reorder(to.kafka, intent),

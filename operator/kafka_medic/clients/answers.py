@@ -13,18 +13,21 @@ from kafka_medic.clients.tables import SIZES_SCHEMA, table_of
 from kafka_medic.cluster.groups import GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 
+NO_SIZES = SIZES_SCHEMA.empty_table()
+
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
     """A log directory of a broker. `replicas` has SIZES_SCHEMA, and is None where the directory could not be read.
-    Replicas that are still moving there (KIP-113) are left out. `total`, `usable`: bytes of its volume (KIP-827), None
-    where the broker does not report them. `error`: why it could not be read."""
+    Replicas that are still moving there (KIP-113) are in `future` instead. `total`, `usable`: bytes of its volume
+    (KIP-827), None where the broker does not report them. `error`: why it could not be read."""
 
     path: str
     replicas: pa.Table | None
     total: int | None = None
     usable: int | None = None
     error: str | None = None
+    future: pa.Table = field(default_factory=lambda: NO_SIZES)
 
     @classmethod
     def of(
@@ -34,19 +37,26 @@ class LogDir:
         total: int | None = None,
         usable: int | None = None,
         error: str | None = None,
+        future: Mapping[TopicPartition, int] | None = None,
     ) -> LogDir:
         """From single replicas and their bytes."""
-        rows = None if sizes is None else [(*tp, size) for tp, size in sizes.items()]
-        replicas = None if rows is None else table_of(rows, SIZES_SCHEMA)
-        return cls(path, replicas, total, usable, error)
+        replicas = None if sizes is None else _table(sizes)
+        return cls(path, replicas, total, usable, error, _table(future or {}))
 
     @property
     def sizes(self) -> dict[TopicPartition, int] | None:
         """Bytes of single replicas, for callers with a handful of them."""
-        if self.replicas is None:
-            return None
-        columns: list[list[Any]] = [self.replicas[name].to_pylist() for name in SIZES_SCHEMA.names]
-        return {TopicPartition(topic, number): size for topic, number, size in zip(*columns, strict=True)}
+        return None if self.replicas is None else sizes_of(self.replicas)
+
+
+def sizes_of(table: pa.Table) -> dict[TopicPartition, int]:
+    """Bytes by replica, of a table with SIZES_SCHEMA."""
+    columns: list[list[Any]] = [table[name].to_pylist() for name in SIZES_SCHEMA.names]
+    return {TopicPartition(topic, number): size for topic, number, size in zip(*columns, strict=True)}
+
+
+def _table(sizes: Mapping[TopicPartition, int]) -> pa.Table:
+    return table_of([(*tp, size) for tp, size in sizes.items()], SIZES_SCHEMA)
 
 
 class LogDirs(NamedTuple):

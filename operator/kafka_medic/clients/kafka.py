@@ -229,6 +229,9 @@ class RealKafka:
     ) -> Mapping[TopicPartition, str]:
         return self._admin.changes.alter_reassignments(targets)
 
+    def alter_log_dirs(self, broker: int, targets: Mapping[TopicPartition, str]) -> Mapping[TopicPartition, str]:
+        return self._admin.alter_log_dirs(broker, targets)
+
     def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = always) -> None:
         # librdkafka sends what concerns a broker to that broker, and refuses a resource without a name.
         named = [c for c in changes if c.resource]

@@ -21,7 +21,7 @@ from kafka.protocol.admin import (
 from kafka_medic.clients import kafka_discovery, kafka_identity
 from kafka_medic.clients.answers import LogDir, LogDirs
 from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
-from kafka_medic.clients.kafka_changes import KafkaChanges
+from kafka_medic.clients.kafka_changes import KafkaChanges, log_dirs_change, log_dirs_refused
 from kafka_medic.clients.kafka_configs import (
     BROKER,
     EVERY_BROKER,
@@ -291,6 +291,10 @@ class KafkaAdmin:
     def log_dirs(self, brokers: Sequence[int]) -> Mapping[int, LogDirs | ReadFailed]:
         return self._each(brokers, lambda _: _log_dirs_request(), _log_dirs, "log directories")
 
+    def alter_log_dirs(self, broker: int, targets: Mapping[TopicPartition, str]) -> Mapping[TopicPartition, str]:
+        what = f"move replicas between the log directories of broker {broker}"
+        return log_dirs_refused(self._link.ask(broker, log_dirs_change(targets), what, WriteFailed))
+
     def _each(
         self, brokers: Sequence[int], request: Callable[[int], Any], read: Callable[[int, Any], T], what: str
     ) -> dict[int, T | ReadFailed]:
@@ -380,7 +384,7 @@ def _log_dir(decoded: DecodedLogDir) -> LogDir:
         return LogDir(decoded.path, None, error=errors.for_code(decoded.error_code).message)
     # -1 before version 4.
     total, usable = (n if n >= 0 else None for n in (decoded.total_bytes, decoded.usable_bytes))
-    return LogDir(decoded.path, decoded.sizes, total, usable)
+    return LogDir(decoded.path, decoded.sizes, total, usable, future=decoded.future)
 
 
 def _parts(listed: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:

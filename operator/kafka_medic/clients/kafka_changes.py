@@ -1,4 +1,5 @@
-"""kafka-python: reassignments (KIP-455) and elections (KIP-460), sent to the controller."""
+"""kafka-python: reassignments (KIP-455) and elections (KIP-460), sent to the controller. Moves between the log
+directories of a broker (KIP-113), which that broker takes."""
 
 from __future__ import annotations
 
@@ -7,7 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka import errors
-from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
+    ElectLeadersRequest,
+)
 
 from kafka_medic.clients.failures import WriteFailed
 from kafka_medic.clients.kafka_link import KafkaLink, answer_of, failure_of, know
@@ -106,3 +111,28 @@ class KafkaChanges:
         if code := getattr(answer, "error_code", 0):
             raise failure_of(WriteFailed, errors.for_code(code)(), what)
         return answer
+
+
+def log_dirs_change(targets: Mapping[TopicPartition, str]) -> Any:
+    """The request that moves a broker's replicas to these log directories."""
+    directory = AlterReplicaLogDirsRequest.AlterReplicaLogDir
+    named = directory.AlterReplicaLogDirTopic
+    wanted: dict[str, dict[str, list[int]]] = {}
+    for tp, path in targets.items():
+        wanted.setdefault(path, {}).setdefault(tp.topic, []).append(tp.partition)
+    return AlterReplicaLogDirsRequest(
+        dirs=[
+            directory(path=path, topics=[named(name=topic, partitions=parts) for topic, parts in topics.items()])
+            for path, topics in wanted.items()
+        ]
+    )
+
+
+def log_dirs_refused(answer: Any) -> dict[TopicPartition, str]:
+    """What the broker has refused of such a request, and why."""
+    return {
+        TopicPartition(topic.topic_name, result.partition_index): errors.for_code(result.error_code).__name__
+        for topic in answer.results
+        for result in topic.partitions
+        if result.error_code
+    }

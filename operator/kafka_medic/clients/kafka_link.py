@@ -186,13 +186,13 @@ class KafkaLink:
 
         return self.call(lambda c: c._manager.run(ask, c), ReadFailed, "metadata", anew=True)
 
-    def ask(self, broker: int, request: Any, what: str) -> Any:
+    def ask(self, broker: int, request: Any, what: str, as_type: type[ClientFailure] = ReadFailed) -> Any:
         """One request to one named broker."""
 
         async def send(client: Any) -> Any:
             return await answer_of(client, self._node(client, broker), request, self.seconds)
 
-        return self.call(lambda c: c._manager.run(send, c), ReadFailed, what)
+        return self.call(lambda c: c._manager.run(send, c), as_type, what)
 
     def _node(self, client: Any, broker: int) -> Any:
         """A broker that the cluster does not name is known by the connection at which it said who it is."""

@@ -41,6 +41,7 @@ OFFSETS_SCHEMA = schema_of(
 LEGAL = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 """The bytes that the name of a topic may have (org.apache.kafka.common.internals.Topic)."""
 ANY_EPOCH = -1
+NO_SIZES = SIZES_SCHEMA.empty_table()
 MAX_NAMES_BYTES = 32 << 20
 """Of a column of topic names. A name may have 249 bytes, and a partition 21 in a response."""
 MAX_DIRECTORIES = 1_000
@@ -56,12 +57,13 @@ Ints = npt.NDArray[np.int64]
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedLogDir:
     """A directory of the response. `error_code`: 0 for none. `sizes` has SIZES_SCHEMA, in the response's order and
-    without replicas that are still moving there (KIP-113). `total_bytes`, `usable_bytes`: of its volume, -1 where the
-    broker does not report them."""
+    without replicas that are still moving there (KIP-113), which `future` has. `total_bytes`, `usable_bytes`: of its
+    volume, -1 where the broker does not report them."""
 
     error_code: int
     path: str
     sizes: pa.Table
+    future: pa.Table
     total_bytes: int
     usable_bytes: int
 
@@ -105,13 +107,14 @@ def _directory(cursor: Cursor) -> DecodedLogDir:
         schema=SIZES_SCHEMA,
     )
     moving = np.frombuffer(body, np.uint8)[places + 20] != 0
+    future = sizes.filter(pa.array(moving)) if moving.any() else NO_SIZES
     if moving.any():
         sizes = sizes.filter(pa.array(~moving))
     total, usable = (cursor.int64(), cursor.int64()) if cursor.version >= 4 else (-1, -1)
     if cursor.version >= 5:
         cursor.at += 1  # is cordoned
     cursor.tags()
-    return DecodedLogDir(error_code, path, sizes, total, usable)
+    return DecodedLogDir(error_code, path, sizes, future, total, usable)
 
 
 def decode_offsets(version: int, body: bytes) -> pa.Table:

@@ -298,6 +298,11 @@ class KafkaWrites(Protocol):
     ) -> Mapping[TopicPartition, str]:
         """Start (or, with None, cancel) reassignments. Answers the refused ones with the broker's reason."""
 
+    def alter_log_dirs(self, broker: int, targets: Mapping[TopicPartition, str]) -> Mapping[TopicPartition, str]:
+        """Have the broker move its replicas of these partitions to these log directories (KIP-113). A replica that is
+        there stays, and one that is being moved elsewhere stays where it is. Answers the refused ones with the broker's
+        reason."""
+
     def alter_configs(self, changes: Sequence[ConfigChange], may_send: MaySend = always) -> None:
         """One request for all topics and one for each broker; what is left when `may_send` says no is not sent."""
 

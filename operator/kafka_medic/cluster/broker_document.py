@@ -33,7 +33,13 @@ def broker_out(broker: Broker) -> dict[str, Any]:
         "directories": None
         if broker.directories is None
         else [
-            {"path": d.path, "error": d.error, "totalBytes": d.total, "usableBytes": d.usable}
+            {
+                "path": d.path,
+                "error": d.error,
+                "totalBytes": d.total,
+                "usableBytes": d.usable,
+                "movingReplicas": d.moving,
+            }
             for d in broker.directories
         ],
         "offlineReplicas": None if broker.offline_replicas is None else [list(tp) for tp in broker.offline_replicas],
@@ -101,6 +107,7 @@ def _directory_in(value: Any, path: str) -> Directory:
         error=optional(item, "error", path, str),
         total=_count(item, "totalBytes", path),
         usable=_count(item, "usableBytes", path),
+        moving=_count(item, "movingReplicas", path),
     )
 
 

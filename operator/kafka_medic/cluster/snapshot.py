@@ -192,12 +192,14 @@ class Element(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Directory:
     """A log directory as its broker reports it. `error`: why it could not be read, STORAGE_ERROR when it failed;
-    `total`, `usable`: bytes of its volume (KIP-827)."""
+    `total`, `usable`: bytes of its volume (KIP-827). `moving`: replicas that are being moved there from another
+    directory (KIP-113); None where that is not known."""
 
     path: str
     error: str | None = None
     total: int | None = None
     usable: int | None = None
+    moving: int | None = None
 
     @property
     def failed(self) -> bool:

@@ -22,6 +22,7 @@ from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import (
     MAX_INLINE_CHANGES,
     Elections,
+    LogDirMoves,
     Reorders,
     ReplicaMoves,
     ReplicaRemovals,
@@ -125,23 +126,25 @@ def _answers_for(run: Remediation, finding: Finding, playbook: Playbook) -> bool
 
 
 def _room_comes(finding: Finding, of: Runs, now: datetime) -> bool:
-    """Whether a run, whoever asked for it, has just removed replicas from that broker, so that Kafka still has to
-    delete their files."""
+    """Whether a run, whoever asked for it, has just removed replicas from that broker, or moved them between its log
+    directories, so that Kafka still has to delete their files."""
     if finding.type != "DiskFilling":
         return False
     broker = finding.id.rpartition("/broker-")[2]
-    return any(
-        entry.kind == "DropReplicas" and abs((now - (entry.done_at or entry.last_asked)).total_seconds()) < ROOM_AFTER
-        for runs in of.values()
-        for run in runs
-        if _removes_from(run, broker)
-        for entry in run.status.journal
-    )
+    since = (at for runs in of.values() for run in runs for at in _makes_room(run, broker))
+    return any(abs((now - at).total_seconds()) < ROOM_AFTER for at in since)
 
 
-def _removes_from(run: Remediation, broker: str) -> bool:
-    changes = run.status.plan.part(ReplicaRemovals).each() if run.status.plan is not None else ()
-    return any(str(b) == broker for c in changes for b in set(c.replicas_before) - set(c.replicas))
+def _makes_room(run: Remediation, broker: str) -> Iterator[datetime]:
+    """When Kafka was left with files to delete on that broker."""
+    plan = run.status.plan
+    if plan is None:
+        return
+    changes = plan.part(ReplicaRemovals).each()
+    if any(str(b) == broker for c in changes for b in set(c.replicas_before) - set(c.replicas)):
+        yield from (e.done_at or e.last_asked for e in run.status.journal if e.kind == "DropReplicas")
+    if broker in map(str, plan.part(LogDirMoves).brokers) and run.status.finished_at is not None:
+        yield run.status.finished_at
 
 
 def _being_treated(finding: Finding, cure: Playbook, playbooks: Mapping[str, Playbook], of: Runs) -> bool:

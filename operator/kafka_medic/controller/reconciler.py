@@ -50,7 +50,7 @@ from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.kafkacluster_status import StrimziStatus
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import ReplicaMoves, SettingChanges
+from kafka_medic.resources.remediation_plan import LogDirMoves, ReplicaMoves, SettingChanges
 
 _LOG = logging.getLogger(__name__)
 
@@ -224,7 +224,9 @@ class Reconciler:
             ours=ours | self._canary.ours,
             being_set=frozenset(c.resource_name for plan in adding for c in plan.part(SettingChanges).config_changes),
             throttling=any(
-                phase in (Phase.RUNNING, Phase.VERIFYING) and plan is not None and plan.part(ReplicaMoves).changes
+                phase in (Phase.RUNNING, Phase.VERIFYING)
+                and plan is not None
+                and (plan.part(ReplicaMoves).changes or plan.part(LogDirMoves).each())
                 for phase, plan in acting
             ),
             memory=self._observer.kept_state.memory,

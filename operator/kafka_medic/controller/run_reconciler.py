@@ -28,7 +28,7 @@ from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.covered import uncovered
 from kafka_medic.guard.freshness import MAX_AGE, seconds_since_read
 from kafka_medic.guard.run import FleetUse
-from kafka_medic.observe.offset_reads import answers
+from kafka_medic.observe.extra_reads import answers
 from kafka_medic.playbook.decision import SOON, Decision, DecisionContext
 from kafka_medic.playbook.effects import Intent
 from kafka_medic.playbook.engine import decide

@@ -11,7 +11,7 @@ for AHEAD times as long as it was watched.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -231,7 +231,7 @@ def _filling_finding(scene: Scene, broker: Broker, filling: list[Filling]) -> Fi
     name, first = f"broker-{broker.id}", filling[0]
     disks = "a disk" if len(filling) == 1 else f"the first of {len(filling)} disks"
     worst = Severity.CRITICAL if any(f.severity is Severity.CRITICAL for f in filling) else Severity.WARNING
-    cure, why_none = _cure(broker)
+    cure, why_none = _cure(broker, filling)
     return Finding(
         id=f"DiskFilling/{name}",
         type="DiskFilling",
@@ -241,24 +241,19 @@ def _filling_finding(scene: Scene, broker: Broker, filling: list[Filling]) -> Fi
         evidence=(
             *map(str, filling),
             scene.read_from("log-dirs", "kafka"),
-            "a log directory on a full disk fails: shorten retention, move replicas to other brokers, or enlarge "
-            "the volume",
+            "a log directory on a full disk fails: shorten retention, move replicas to other volumes or brokers, or "
+            "enlarge the volume",
             *why_none,
         ),
         playbook=cure,
     )
 
 
-def _cure(broker: Broker) -> tuple[str | None, tuple[str, ...]]:
+def _cure(broker: Broker, filling: Sequence[Filling]) -> tuple[str | None, tuple[str, ...]]:
     """The playbook that treats it; or none, and why."""
-    volume = only_volume(broker)
-    if volume is None:
-        several = (
-            "relieve-disk is not proposed: which replica is on which of several volumes is not known. Move replicas "
-            "with kafka-reassign-partitions.sh and log_dirs"
-        )
-        return None, (several,)
-    if volume.free >= RELIEVED_BELOW * volume.total:
+    if any(d.error is not None or d.total is None or d.usable is None for d in broker.directories or ()):
+        return None, ("relieve-disk is not proposed: not every log directory of the broker reports its free bytes",)
+    if all(f.free >= RELIEVED_BELOW * f.total for f in filling):
         share = f"{100 * RELIEVED_BELOW:.0f} %"
         return None, (f"relieve-disk is proposed when less than {share} of the volume is free",)
     return "relieve-disk", ()

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.cluster.snapshot import Broker, Snapshot
 from kafka_medic.diagnose.columns import Ints, Mask, Partitions, some
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.diagnose.scene import Scene
@@ -21,8 +21,10 @@ THROTTLES = (
     "follower.replication.throttled.rate",
     "leader.replication.throttled.replicas",
     "follower.replication.throttled.replicas",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
 )
-"""KIP-73: the rates are set on brokers, the replicas on topics."""
+"""KIP-73: the rates are set on brokers, the replicas on topics. KIP-113: a rate of copies between log directories."""
+LOG_DIR_RATE = THROTTLES[-1]
 PLAYBOOK = "remove-leftover-throttles"
 LEFTOVER_FOR = 60.0
 """Seconds: a throttle is set before its reassignment begins and removed after it ends."""
@@ -104,12 +106,20 @@ def _leftover(scene: Scene) -> Iterator[Finding]:
 
 def throttles(snapshot: Snapshot) -> list[dict[str, Any]] | None:
     """The replication throttles set at run time, as rows of the snapshot's settings; None: they could not be read.
-    Static and default values are the owner's standing choice: only what was set at run time can be left over."""
+    Static and default values are the owner's standing choice: only what was set at run time can be left over. The rate
+    of copies between the log directories of a broker counts once it is known that the broker makes none."""
     configs = snapshot.configs
     if configs is None:
         return None
     named = configs.filter(pc.is_in(configs["name"], value_set=pa.array(THROTTLES, pa.string())))
-    return [row for row in named.to_pylist() if row["value"] and row["dynamic"] is True]
+    found = [row for row in named.to_pylist() if row["value"] and row["dynamic"] is True]
+    still = {str(b.id) for b in snapshot.brokers or () if _moves_nothing(b)}
+    return [row for row in found if row["name"] != LOG_DIR_RATE or row["resource"] in still]
+
+
+def _moves_nothing(broker: Broker) -> bool:
+    """Whether no replica of it is known to be on its way to another log directory (KIP-113)."""
+    return bool(broker.directories) and all(d.failed or d.moving == 0 for d in broker.directories or ())
 
 
 def _shown(value: str) -> str:

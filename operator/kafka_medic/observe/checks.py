@@ -104,11 +104,13 @@ def _log_dirs(broker: int, answer: LogDirs) -> LogDirs:
         for words, number in (("free", directory.usable), ("in all", directory.total)):
             if number is not None and not 0 <= number < 1 << 63:
                 raise BadAnswer(f"{who} reports {number} bytes {words}")
-        if directory.replicas is not None:
-            negative = directory.replicas.filter(pc.less(directory.replicas["bytes"], pa.scalar(0, pa.int64())))
+        for replicas in (directory.replicas, directory.future):
+            if replicas is None:
+                continue
+            negative = replicas.filter(pc.less(replicas["bytes"], pa.scalar(0, pa.int64())))
             for row in negative.slice(0, 1).to_pylist():
                 raise BadAnswer(f"{who} reports {row['bytes']} bytes for {_named(row)}")
-            _each_once(directory.replicas, f"{who} names a replica of one directory twice")
+            _each_once(replicas, f"{who} names a replica of one directory twice")
     return answer
 
 

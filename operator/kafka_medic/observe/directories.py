@@ -15,14 +15,33 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_medic.clients.answers import LogDir, LogDirs
+from kafka_medic.clients.answers import LogDir, LogDirs, sizes_of
 from kafka_medic.clients.ports import Reassignment
+from kafka_medic.cluster.log_dirs import Placed, ReplicaDirs
+from kafka_medic.cluster.names import shown
 from kafka_medic.cluster.partition_rows import Rows
 from kafka_medic.cluster.snapshot import NO_LEADER, STORAGE_ERROR, Directory, TopicPartition
+from kafka_medic.observe.checks import BadAnswer
 
 
 def directories(answer: LogDirs) -> tuple[Directory, ...]:
-    return tuple(Directory(d.path, d.error, d.total, d.usable) for d in answer.directories)
+    return tuple(
+        Directory(d.path, d.error, d.total, d.usable, None if d.replicas is None else d.future.num_rows)
+        for d in answer.directories
+    )
+
+
+def replica_dirs(broker: int, answer: LogDirs) -> ReplicaDirs:
+    """Which replica is in which directory. Raises BadAnswer where one is in two."""
+    current: dict[TopicPartition, Placed] = {}
+    future: dict[TopicPartition, Placed] = {}
+    for directory in answer.directories:
+        for found, table in ((current, directory.replicas), (future, directory.future)):
+            for tp, size in ({} if table is None else sizes_of(table)).items():
+                if tp in found:
+                    raise BadAnswer(f"broker {broker} has {shown(str(tp))} in two log directories")
+                found[tp] = Placed(directory.path, size)
+    return ReplicaDirs(directories(answer), current, future)
 
 
 def offline_replicas(

@@ -42,6 +42,7 @@ BROKER_CONFIGS = (
     "auto.leader.rebalance.enable",
     "leader.replication.throttled.rate",
     "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
 )
 CLUSTER_CONFIGS = (MIN_ISR,)
 """The settings that decisions rest on; everything else a broker is configured with is left out of the snapshot."""

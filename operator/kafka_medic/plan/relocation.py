@@ -51,9 +51,11 @@ class LowerImbalance:
 class Relieve:
     """At least so many bytes leave each of these brokers, and as few more as was found: (broker, bytes). The brokers
     take nothing. Each partition stays as well spread over racks as it is. What has no known size, or is not known to be
-    in sync everywhere, stays. No limit on what is copied can be kept beside that."""
+    in sync everywhere, stays. No limit on what is copied can be kept beside that. only: of such a broker nothing leaves
+    but these (topic, partition)."""
 
     bytes_to_free: tuple[tuple[int, int], ...]
+    only: tuple[tuple[int, frozenset[tuple[str, int]]], ...] = ()
 
 
 Question = Leave | SpreadRacks | LowerImbalance | Relieve
@@ -148,6 +150,16 @@ class Relocation:
         """bool[N]: partitions of which a replica may leave a broker that is relieved, and which it takes bytes off."""
         in_sync = self.columns.isr_count == self.columns.held_count
         return np.asarray(self.may_change() & in_sync & (self.columns.size > 0))
+
+    def may_leave_broker(self, broker: int) -> Bools:
+        """bool[N]: the same of one broker that is relieved."""
+        assert isinstance(self.question, Relieve)
+        only, able = dict(self.question.only).get(broker), self.may_leave()
+        if only is None:
+            return able
+        rows, columns = np.flatnonzero(able), self.columns
+        able[rows] = [(columns.topics[int(columns.topic[at])], int(columns.partition[at])) in only for at in rows]
+        return able
 
     def _on_relieved(self) -> Bools:
         """bool[N]: partitions with a replica on a broker that is relieved."""

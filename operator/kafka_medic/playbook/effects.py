@@ -114,6 +114,30 @@ class DropReplicas(Intent):
 
 
 @dataclass(frozen=True, slots=True)
+class AlterLogDirs(Intent):
+    """Move replicas of brokers to these log directories, by broker and partition. A replica that is being moved
+    elsewhere, and is still there, stays there. gives_back: that is what it is for."""
+
+    moves: Mapping[tuple[int, TopicPartition], str]
+    gives_back: bool = field(default=False, compare=False)
+
+    def describe(self) -> str:
+        brokers = ", ".join(map(str, sorted({broker for broker, _ in self.moves})))
+        verb = "keep" if self.gives_back else "move"
+        where = "where they are" if self.gives_back else "to other log directories"
+        return f"{verb} {many(len(self.moves), 'replica')} of broker {brokers} {where}"
+
+    def writes(self) -> Mapping[Hashable, str]:
+        return {("log dir", b, tp, path): f"{tp} of broker {b} in {path}" for (b, tp), path in self.moves.items()}
+
+    def receivers(self, snapshot: Snapshot) -> frozenset[int]:  # noqa: ARG002
+        return frozenset(broker for broker, _ in self.moves)
+
+    def concern(self) -> Concern:
+        return Concern(partitions={tp: () for _, tp in self.moves})
+
+
+@dataclass(frozen=True, slots=True)
 class RestartPod(Intent):
     """Have exactly this Pod of a broker replaced by its owner. `annotated`: Strimzi is asked to, by an annotation."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_medic.cluster.groups import GroupMember
+from kafka_medic.cluster.log_dirs import ReplicaDirs
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.cluster.workloads import Workload
 from kafka_medic.resources.vocabulary import WorkloadKind
@@ -22,6 +23,8 @@ class Questions:
     epochs: frozenset[tuple[int, TopicPartition, int]] = frozenset()
     workload: tuple[WorkloadKind, str] | None = None
     """What is to be stopped meanwhile: its kind and name."""
+    log_dirs: frozenset[int] = frozenset()
+    """Brokers of which to read which replica is in which log directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,5 +39,7 @@ class ExtraReads:
     silent: frozenset[TopicPartition] = frozenset()
     workload: Workload | str | None = None
     """What is to be stopped meanwhile; a text says why it could not be read."""
+    log_dirs: Mapping[int, ReplicaDirs | str] = field(default_factory=dict)
+    """By broker; a text says why it could not be read."""
     paces: Mapping[str, float] = field(default_factory=dict)
     """The fastest at which each group was seen reading, in offsets a second."""

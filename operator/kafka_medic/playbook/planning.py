@@ -82,4 +82,5 @@ def _together(asked: Iterable[Questions]) -> Questions:
         partitions=tuple(dict.fromkeys(tp for part in parts for tp in part.partitions)),
         epochs=frozenset(epoch for part in parts for epoch in part.epochs),
         workload=next((part.workload for part in parts if part.workload is not None), None),
+        log_dirs=frozenset(broker for part in parts for broker in part.log_dirs),
     )

@@ -10,7 +10,7 @@ from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.leadership.action import ElectPreferredLeaders, ReorderReplicas
 from kafka_medic.playbook.offsets.action import ResetOffsets, RestoreOffsets, StartConsumers, StopConsumers
 from kafka_medic.playbook.owners.action import PauseOwners, ReturnToOwners
-from kafka_medic.playbook.reassign.action import ReassignPartitions, RemoveReplicas
+from kafka_medic.playbook.reassign.action import AlterReplicaLogDirs, ReassignPartitions, RemoveReplicas
 from kafka_medic.playbook.restart.action import RescueRecordsFirst, RestartBrokers
 from kafka_medic.playbook.settings.action import RemoveThrottles, SetClusterDefaults, SetMinInsyncReplicas
 from kafka_medic.resources.phases import ACTING_PHASES, Phase
@@ -24,6 +24,7 @@ ACTIONS: Mapping[ActionName, Action] = {
     for action in (
         ReassignPartitions(),
         RemoveReplicas(),
+        AlterReplicaLogDirs(),
         SetMinInsyncReplicas(),
         RestartBrokers(),
         RescueRecordsFirst(),
@@ -45,7 +46,7 @@ REORDER, ELECT = ActionName.REORDER_REPLICAS, ActionName.ELECT_PREFERRED_LEADERS
 RESTART, RESET = ActionName.RESTART_BROKERS, ActionName.RESET_OFFSETS
 DEFAULTS = ActionName.SET_CLUSTER_DEFAULTS
 PAUSE, RETURN = ActionName.PAUSE_OWNERS, ActionName.RETURN_TO_OWNERS
-REMOVE = ActionName.REMOVE_REPLICAS
+REMOVE, WITHIN = ActionName.REMOVE_REPLICAS, ActionName.ALTER_REPLICA_LOG_DIRS
 
 SEQUENCES: Mapping[tuple[ActionName, ...], ActionName] = {
     (REASSIGN,): REASSIGN,
@@ -59,6 +60,9 @@ SEQUENCES: Mapping[tuple[ActionName, ...], ActionName] = {
     (PAUSE, REASSIGN, MINIMUMS, RETURN, REORDER, ELECT): REASSIGN,
     (REASSIGN, REMOVE): REASSIGN,
     (PAUSE, REASSIGN, REMOVE, RETURN): REASSIGN,
+    # What finds room on another volume of its broker need not leave it.
+    (WITHIN, REASSIGN, REMOVE): REASSIGN,
+    (WITHIN, PAUSE, REASSIGN, REMOVE, RETURN): REASSIGN,
     (MINIMUMS,): MINIMUMS,
     (PAUSE, MINIMUMS, RETURN): MINIMUMS,
     (REORDER, ELECT): REORDER,

@@ -53,6 +53,7 @@ MAX_ALL_METADATA = 200_000
 RackName = Annotated[str, StringConstraints(max_length=64)]
 GroupName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 CommitMetadata = Annotated[str, StringConstraints(max_length=MAX_METADATA)]
+LogDirPath = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 Replicas = Annotated[tuple[BrokerId, ...], Field(max_length=32)]
 
 
@@ -185,6 +186,51 @@ class ReplicaRemovals(Part):
 
     def touched(self) -> Iterator[tuple[str, int]]:
         yield from ((c.topic, c.partition) for c in self.each())
+
+
+class LogDirMove(Model):
+    """A replica that moves to another log directory of its broker."""
+
+    broker: BrokerId = Field(description="Broker of the replica.")
+    topic: TopicName = Field(description="The topic.")
+    partition: Count = Field(description="The partition.")
+    source: LogDirPath = Field(description="Log directory of the replica now.")
+    target: LogDirPath = Field(description="Log directory of the replica after the run.")
+    batch: Count = Field(description="Number of the batch that moves the replica, from 0.")
+    size_bytes: BigCount = Field(description="Size of the replica, in bytes.")
+
+
+class LogDirMoves(Part):
+    """Replicas that move between the log directories of their brokers, and the throttle of the copies."""
+
+    log_dir_moves: Annotated[tuple[LogDirMove, ...], Field(max_length=MAX_INLINE_CHANGES)] | None = Field(
+        default=None, description="Replicas that move to another log directory of their broker. Absent: none."
+    )
+    log_dir_throttle_bytes_per_second: BigCount | None = Field(
+        default=None,
+        description="Limit on what each broker copies between its log directories, in bytes per second. Absent: none.",
+    )
+
+    digested: ClassVar = Digested(
+        always=paths(
+            "logDirMoves.broker logDirMoves.topic logDirMoves.partition logDirMoves.source logDirMoves.target "
+            "logDirMoves.batch logDirMoves.sizeBytes"
+        ),
+        where_any=paths("logDirMoves logDirThrottleBytesPerSecond"),
+    )
+
+    def each(self) -> tuple[LogDirMove, ...]:
+        return self.log_dir_moves or ()
+
+    @property
+    def brokers(self) -> tuple[BrokerId, ...]:
+        return tuple(sorted({m.broker for m in self.each()}))
+
+    def topics(self) -> Iterator[str]:
+        yield from (m.topic for m in self.each())
+
+    def touched(self) -> Iterator[tuple[str, int]]:
+        yield from ((m.topic, m.partition) for m in self.each())
 
 
 class Reorders(Part):
@@ -534,6 +580,7 @@ AnyPart: TypeAlias = (
     | StoppedConsumers
     | OwnedTopics
     | ReplicaRemovals
+    | LogDirMoves
 )
 PARTS: tuple[type[Part], ...] = get_args(AnyPart)
 PartOfKind = TypeVar("PartOfKind", bound=Part)

@@ -115,6 +115,7 @@ class ActionName(StrEnum):
     PAUSE_OWNERS = "PauseOwners"
     RETURN_TO_OWNERS = "ReturnToOwners"
     REMOVE_REPLICAS = "RemoveReplicas"
+    ALTER_REPLICA_LOG_DIRS = "AlterReplicaLogDirs"
 
 
 class WorkloadKind(StrEnum):
@@ -165,6 +166,7 @@ class Guard(StrEnum):
     REPLACED_BROKERS_DOWN = "ReplacedBrokersDown"
     REPLACEMENTS_IN_SYNC = "ReplacementsInSync"
     DISK_HAS_ROOM = "DiskHasRoom"
+    LOG_DIRS_ONLINE = "LogDirsOnline"
 
 
 class Verdict(StrEnum):
@@ -193,6 +195,7 @@ class VerifyProbe(StrEnum):
     OWNERS_KEPT_OFF = "OwnersKeptOff"
     OWNERS_AGREE = "OwnersAgree"
     REPLICAS_REMOVED = "ReplicasRemoved"
+    REPLICAS_IN_LOG_DIRS = "ReplicasInLogDirs"
     FINDING_GONE = "FindingGone"
 
 

@@ -7,17 +7,19 @@ from typing import Any
 
 import pytest
 from kafka import errors
-from kafka.protocol.admin import DescribeLogDirsResponse
+from kafka.protocol.admin import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse, DescribeLogDirsResponse
 
 from kafka_medic.clients.answers import LogDir, LogDirs
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.kafka_admin import KafkaAdmin, _log_dirs
+from kafka_medic.clients.kafka_changes import log_dirs_change, log_dirs_refused
 from kafka_medic.clients.kafka_link import failure_of
 from kafka_medic.clients.ports import Connection
 from kafka_medic.clients.undecoded import ResponseBytes
 from kafka_medic.cluster.snapshot import STORAGE_ERROR, TopicPartition
 
 ORDERS, MOVING = TopicPartition("orders", 0), TopicPartition("orders", 1)
+OTHER = TopicPartition("payments", 3)
 
 
 def directory(path: str, *held: tuple[TopicPartition, int, bool], error: int = 0, total: int = -1, usable: int = -1):
@@ -46,7 +48,7 @@ def test_a_directory_that_failed_is_named_and_the_others_are_read():
     good = directory("/data/0", (ORDERS, 5, False), (MOVING, 3, True), total=100, usable=40)
     found = _log_dirs(1, answer(good, directory("/data/1", error=errors.KafkaStorageError.errno)))
     assert found.directories == (
-        LogDir.of("/data/0", {ORDERS: 5}, 100, 40),
+        LogDir.of("/data/0", {ORDERS: 5}, 100, 40, future={MOVING: 3}),
         LogDir("/data/1", None, error=STORAGE_ERROR),
     )
     assert found.sizes == {ORDERS: 5}
@@ -75,6 +77,21 @@ def test_directories_are_equal_by_what_they_hold():
     one = LogDir.of("/data/0", {ORDERS: 5})
     for other in ({ORDERS: 6}, {MOVING: 5}, {}, None):
         assert one != LogDir.of("/data/0", other)
+
+
+def test_a_move_names_each_directory_once_and_tells_what_the_broker_refused():
+    """AlterReplicaLogDirs, API key 34, in both versions that Kafka 4 and Kafka 2 know."""
+    request = log_dirs_change({ORDERS: "/data/1", MOVING: "/data/1", OTHER: "/data/2"})
+    assert request.API_KEY == 34
+    for version in (1, 2):
+        read = AlterReplicaLogDirsRequest.decode(bytes(request.encode(version=version)), version=version)
+        told = {d.path: {t.name: t.partitions for t in d.topics} for d in read.dirs}
+        assert told == {"/data/1": {"orders": [0, 1]}, "/data/2": {"payments": [3]}}
+    topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+    part = topic.AlterReplicaLogDirPartitionResult
+    parts = [part(partition_index=0, error_code=0), part(partition_index=1, error_code=56)]
+    response = AlterReplicaLogDirsResponse(throttle_time_ms=0, results=[topic(topic_name="orders", partitions=parts)])
+    assert log_dirs_refused(response) == {MOVING: "KafkaStorageError"}
 
 
 class Link:

@@ -15,7 +15,7 @@ from kafka_medic.resources.kafkacluster import KafkaCluster
 from kafka_medic.resources.phases import ACTING_PHASES, TERMINAL_PHASES, Phase
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import PartitionChange, Plan
+from kafka_medic.resources.remediation_plan import LogDirMove, PartitionChange, Plan
 from kafka_medic.resources.remediation_status import Cure, IntentState, JournalEntry
 from kafka_medic.resources.vocabulary import FindingState, Severity
 from tests.simulation.world import API_VERSION, PLAYBOOK_FILE, shipped_playbook, shipped_playbooks
@@ -189,6 +189,22 @@ def test_room_that_kafka_has_not_made_yet_is_not_asked_for_twice(request_of):
         assert proposed(relieved, ROOM_AFTER) == 1, "it was not enough"
     assert proposed(2, 1) == 1, "it has lost nothing"
     assert proposed(0, 1, kind="Reassign") == 1, "nothing was removed"
+
+
+def test_room_that_comes_after_a_move_to_another_log_directory_is_not_asked_for_twice():
+    """Kafka puts the copy in place first, and deletes the files in the old directory a minute later."""
+    books = {p.name: p for p in map(Playbook.parse, shipped_playbooks())}
+    full = replace(FOUND, type="DiskFilling", playbook="relieve-disk", since=NOW - timedelta(hours=1))
+    move = LogDirMove(broker=0, topic="t", partition=0, source="/a", target="/b", batch=0, size_bytes=1)
+
+    def proposed(broker, seconds):
+        at = NOW - timedelta(seconds=seconds)
+        done = run(Phase.SUCCEEDED, ended=at, findings=[replace(full, id="DiskFilling/broker-0")], playbooks=books)
+        plan = Plan(digest="sha256:" + "0" * 64, proposed_at=at, expires_at=at, log_dir_moves=(move,))
+        done = done.model_copy(update={"status": done.status.model_copy(update={"plan": plan})})
+        return len(asked([replace(full, id=f"DiskFilling/broker-{broker}")], [done], playbooks=books))
+
+    assert (proposed(0, 1), proposed(0, ROOM_AFTER - 1), proposed(0, ROOM_AFTER), proposed(1, 1)) == (0, 0, 1, 1)
 
 
 def test_a_finding_that_came_back_later_is_another_matter():

@@ -232,15 +232,24 @@ def test_the_cure_is_named_below_a_fifth_of_the_volume(free, cure):
     assert ("relieve-disk is proposed when less than 20 % of the volume is free" in finding.evidence) == (cure is None)
 
 
-def test_no_cure_is_named_where_nobody_knows_which_volume_holds_a_replica():
+def test_the_cure_is_named_for_one_of_several_volumes_and_not_where_one_is_not_known():
     fills = range(100 * GB, 55 * GB, -10 * GB)
     one = [{"/data/0": n, "/data/1": n} for n in fills]
-    assert looks(*one)["DiskFilling/broker-1"].playbook == "relieve-disk"
-    untold = (Directory("/data/1", "UNKNOWN_SERVER_ERROR"), Directory("/data/1", None, None, None), FAILED)
-    for other in (500 * GB, *untold):
-        several = looks(*({"/data/0": n, "/data/1": other} for n in fills))["DiskFilling/broker-1"]
-        assert several.playbook is None
-        assert "which replica is on which of several volumes is not known" in several.evidence[-1]
+    several = [{"/data/0": n, "/data/1": 500 * GB} for n in fills]
+    for told in (one, several):
+        assert looks(*told)["DiskFilling/broker-1"].playbook == "relieve-disk"
+    for other in (Directory("/data/1", "UNKNOWN_SERVER_ERROR"), Directory("/data/1", None, None, None), FAILED):
+        untold = looks(*({"/data/0": n, "/data/1": other} for n in fills))["DiskFilling/broker-1"]
+        assert untold.playbook is None
+        assert "not every log directory of the broker reports its free bytes" in untold.evidence[-1]
+
+
+def test_a_volume_that_fills_is_not_helped_by_another_that_is_small():
+    """What is free on the volume that fills decides."""
+    fills = [{"/data/0": n, "/data/1": 50 * GB} for n in range(450 * GB, 200 * GB, -50 * GB)]
+    finding = looks(*fills)["DiskFilling/broker-1"]
+    assert finding.playbook is None
+    assert "relieve-disk is proposed when less than 20 % of the volume is free" in finding.evidence
 
 
 def test_the_time_that_the_message_names_can_be_read_back():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from kafka_medic.cluster.snapshot import Directory
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.memory import DetectorMemory, remember
 from tests.unit.cluster import worlds
@@ -212,6 +215,26 @@ def test_a_throttle_left_behind():
     finding = found(worlds.healthy(configs=worlds.configs(*THROTTLE)))["LeftoverThrottle"]
     assert finding.affected == ("broker 1", "topic orders")
     assert "leader.replication.throttled.rate=1000000" in finding.evidence[0]
+
+
+@pytest.mark.parametrize(
+    ("moving", "error", "left"),
+    [
+        (0, None, True),
+        (1, None, False),
+        (None, None, False),
+        (None, "KAFKA_STORAGE_ERROR", True),
+        (None, "OTHER", False),
+    ],
+)
+def test_a_throttle_of_copies_between_log_directories_is_left_behind_once_there_are_none(moving, error, left):
+    """KIP-113: they are no reassignment. Another client's may be under way."""
+    rate = worlds.configs(("BROKER", "1", "replica.alter.log.dirs.io.max.bytes.per.second", "1000000", True))
+    directories = (Directory("/data/0", None, 100, 50, 0), Directory("/data/1", error, 100, 50, moving))
+    snapshot = worlds.healthy(configs=rate, brokers=worlds.brokers(b1={"directories": directories}))
+    assert ("LeftoverThrottle" in found(snapshot)) == left
+    untold = worlds.healthy(configs=rate, brokers=worlds.brokers(b1={"directories": None}))
+    assert "LeftoverThrottle" not in found(untold)
 
 
 def test_throttles_in_use_static_empty_or_with_reassignments_unknown_are_silent():

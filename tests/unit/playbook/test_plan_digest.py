@@ -191,6 +191,10 @@ LATER = {
     "removals": [
         {"topic": "t", "partition": 0, "replicasBefore": [1, 2, 3], "replicas": [1, 2], "wave": 0, "sizeBytes": 7}
     ],
+    "logDirMoves": [
+        {"topic": "t", "partition": 0, "broker": 1, "source": "/a", "target": "/b", "batch": 0, "sizeBytes": 7}
+    ],
+    "logDirThrottleBytesPerSecond": 1000,
 }  # fmt: skip
 """Fields that no kept plan has, since they are later."""
 

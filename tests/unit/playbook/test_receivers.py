@@ -15,6 +15,7 @@ from kafka_medic.guard.fit import fit_to_receive, unfit
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook import effects, guards
 from kafka_medic.playbook.effects import (
+    AlterLogDirs,
     CallOffRestarts,
     ChangeSettings,
     DropReplicas,
@@ -39,6 +40,7 @@ TP, OWNER = TopicPartition("orders", 0), OwnerObject("KafkaTopic", "orders", "u"
 EFFECTS: dict[type, tuple[Any, set[int]]] = {
     ChangeSettings: (ChangeSettings("i", {("TOPIC", "orders", "min.insync.replicas"): "2"}), set()),
     Reassign: (Reassign("i", {TP: (1, 2, 3, 4)}), {4}),
+    AlterLogDirs: (AlterLogDirs("i", {(2, TP): "/data/1"}), {2}),
     RestartPod: (RestartPod("i", 1, "kafka-1", "uid-1"), set()),
     CallOffRestarts: (CallOffRestarts("i", (("kafka-1", "uid-1"),)), set()),
     RescueRecords: (RescueRecords("i", "rescue", (2, 3), (RescuePart(1, TP, 4, 10),)), {2, 3}),

@@ -23,7 +23,7 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.reset_offsets import NEEDED, PREVIOUS_OFFSETS_KNOWN, TARGET_WITHIN_LOG, judge_reset_offsets
 from kafka_medic.guard.verdict import Judgement, Reason, Verdict, judge
 from kafka_medic.observe.command import opened
-from kafka_medic.observe.offset_reads import answers
+from kafka_medic.observe.extra_reads import answers
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
 from kafka_medic.playbook.effects import SetOffsets
 from kafka_medic.playbook.offsets import undo_plan

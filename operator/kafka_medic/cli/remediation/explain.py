@@ -45,6 +45,7 @@ WHAT_TO_DO: Mapping[Guard, str] = {
     Guard.REPLACED_BROKERS_DOWN: "If the named broker is back, the run is not needed: `abort` it, or let it end.",
     Guard.REPLACEMENTS_IN_SYNC: "Let the partitions catch up, or `abort`: the run then gives back what it added.",
     Guard.DISK_HAS_ROOM: "Free space on the named broker, or lower the retention of its topics, or `abort`.",
+    Guard.LOG_DIRS_ONLINE: "Replace the failed disk and restart its broker, or `abort`; see the finding LogDirFailed.",
     Guard.POD_IS_THAT_BROKER: "Let the broker answer at its Pod's own address; see the finding PodIdentityMismatch.",
     Guard.PARTITIONS_KNOWN: "See the KafkaCluster's condition Reachable: not every partition could be read.",
     Guard.CONTROLLER_ACTIVE: "Wait until the cluster has an active controller.",

@@ -36,7 +36,8 @@ def to_relieve(relocation: Relocation, question: Relieve) -> Bools:
     place = {broker.id: at for at, broker in enumerate(relocation.brokers)}
     room = np.where(capacity < 0, ENDLESS, capacity)
     for broker, need in sorted(question.bytes_to_free):
-        here = (columns.held == place[broker]) & (relocation.may_leave() & ~released.any(axis=1))[:, None]
+        able_rows = relocation.may_leave_broker(broker) & ~released.any(axis=1)
+        here = (columns.held == place[broker]) & able_rows[:, None]
         rows, slots = np.nonzero(here)
         fits = np.zeros(len(rows), dtype=bool)
         for taker, may in _takers(relocation, rows, place[broker]):

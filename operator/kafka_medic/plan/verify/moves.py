@@ -99,6 +99,16 @@ class MovesCheck(Check):
         out[self.before.row[~np.isin(held, in_sync)]] = True
         return ~out
 
+    def _held_back(self) -> Array:
+        """bool[V]: of the replicas before, those that have to stay on a broker that others may leave."""
+        assert isinstance(self.question, Relieve)
+        back = np.zeros(len(self.claimed.values), dtype=bool)
+        names = list(zip(self.table["topic"].to_pylist(), self.table["partition"].to_pylist(), strict=True))
+        for broker, only in self.question.only:
+            here = np.flatnonzero(self.claimed.values == broker)
+            back[here] = [names[row] not in only for row in self.claimed.row[here].tolist()]
+        return back
+
     def _enough_leaves(self, gone: Array) -> list[str]:
         """Whether each broker loses the bytes that it has to, and none that it need not. gone: bool[V], which of the
         replicas before leave."""
@@ -143,6 +153,7 @@ class MovesCheck(Check):
         if isinstance(self.question, Relieve):
             wrong = ~stays & ~np.isin(self.claimed.values, self.relieved)
             problems += self._broken_items("leaves a broker that it should stay on", self.claimed, wrong)
+            problems += self._broken_items("may not leave its broker", self.claimed, ~stays & self._held_back())
             problems += self._enough_leaves(~stays)
         return problems + self._spread_over_racks()
 

@@ -1,28 +1,31 @@
 """ReassignPartitions: replicas are added, also in place of those on brokers that are gone. RemoveReplicas: those whose
-place others have taken go."""
+place others have taken go. AlterReplicaLogDirs: replicas move between the log directories of their brokers."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
-from kafka_medic.diagnose.disks import KEPT_FREE, room_above
-from kafka_medic.guard import owners
+from kafka_medic.diagnose.disks import KEPT_FREE, only_volume, room_above, share_of, volumes_of
+from kafka_medic.guard import log_dirs, owners, peers
 from kafka_medic.guard.disk_room import Kept, disk_has_room
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.leaving import leaving_brokers
+from kafka_medic.guard.log_dirs import VolumeRoom
+from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.removal import judge_removal
 from kafka_medic.guard.verdict import Reason
 from kafka_medic.playbook import effects
 from kafka_medic.playbook.action import Action, PlanRequest, StepContext
 from kafka_medic.playbook.auto import Cost
-from kafka_medic.playbook.effects import Intent, SettingKey, setting_text
+from kafka_medic.playbook.effects import AlterLogDirs, Intent, SettingKey, setting_text
+from kafka_medic.playbook.extra_reads import Questions
 from kafka_medic.playbook.holding import GIVE_UP
 from kafka_medic.playbook.owners.owned_plan import unplanned_owner
-from kafka_medic.playbook.reassign import reassign_step, remove_step
+from kafka_medic.playbook.reassign import log_dirs_step, reassign_step, remove_step
 from kafka_medic.playbook.reassign.even_plan import even_plan
 from kafka_medic.playbook.reassign.leave_plan import leave_plan
 from kafka_medic.playbook.reassign.parameters import (
@@ -43,13 +46,14 @@ from kafka_medic.playbook.reassign.rate import RATES
 from kafka_medic.playbook.reassign.relieve_plan import relieve_plan
 from kafka_medic.playbook.reassign.room import LEAST_FREE, filling_volumes
 from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST
+from kafka_medic.playbook.reassign.within_plan import about_volumes, above_share
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.report.units import many
 from kafka_medic.resources.errors import Problem
 from kafka_medic.resources.phases import StepPhase
 from kafka_medic.resources.playbook import Playbook, Step
-from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves, ReplicaRemovals
+from kafka_medic.resources.remediation_plan import LogDirMove, LogDirMoves, Plan, ReplicaMoves, ReplicaRemovals
 from kafka_medic.resources.remediation_status import JournalEntry, StepStatus
 from kafka_medic.resources.vocabulary import ActionName, Guard, VerifyProbe
 
@@ -130,7 +134,7 @@ class ReassignPartitions(Action):
         others = f"another client reassigned {done.topic}-{done.partition}" if done else None
         replaced = at.plan.part(ReplicaMoves).replaced
         back = reassign_step.came_back(replaced, at.snapshot, found, directories=_directories(at))
-        return drifted or others or back or _fills(at) or unplanned_owner(at.plan, at.snapshot)
+        return drifted or others or back or _fills(at) or _has_room_again(at) or unplanned_owner(at.plan, at.snapshot)
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         own = at.plan.part(ReplicaMoves)
@@ -249,6 +253,121 @@ class RemoveReplicas(Action):
         return Cost(frozenset(TopicPartition(c.topic, c.partition) for c in own), asks=asks)
 
 
+class AlterReplicaLogDirs(Action):
+    name = ActionName.ALTER_REPLICA_LOG_DIRS
+    parameters = frozenset({"brokers", "batchSize", "freeSharePercent", "throttleBytesPerSecond", "waveBytesPerBroker"})
+    demands = (
+        Guard.CLUSTER_REACHABLE,
+        Guard.ENOUGH_LIVE_BROKERS,
+        Guard.TARGETS_ALIVE,
+        Guard.NO_FOREIGN_REASSIGNMENT,
+        Guard.BROKERS_STABLE,
+        Guard.FIT_TO_RECEIVE,
+        Guard.NO_FOREIGN_ROLLOUT,
+        Guard.LOG_DIRS_ONLINE,
+        Guard.DISK_HAS_ROOM,
+    )
+    probe = VerifyProbe.REPLICAS_IN_LOG_DIRS
+
+    @property
+    def probes(self) -> tuple[VerifyProbe, ...]:
+        """Not the end of the finding, as for ReassignPartitions."""
+        return (self.probe,)
+
+    def problems(self, playbook: Playbook, index: int) -> Iterable[Problem]:
+        """Nothing else has a plan for it."""
+        later = playbook.spec.steps[index + 1 :]
+        if not any(s.action is ActionName.REASSIGN_PARTITIONS and asked_of(s) == RELIEVED for s in later):
+            yield Problem(
+                f"spec.steps[{index}].action",
+                "is not supported without ReassignPartitions of relieved replicas",
+                f"write a later step with replicas: {RELIEVED}",
+            )
+
+    def reads(self, request: PlanRequest, others: Callable[[], Sequence[OtherRun] | None]) -> Questions:  # noqa: ARG002
+        step = request.step(self.name)
+        return Questions() if step is None else about_volumes(request, step)
+
+    def watches(self, plan: Plan, snapshot: Snapshot) -> Questions:  # noqa: ARG002
+        return Questions(log_dirs=frozenset(plan.part(LogDirMoves).brokers))
+
+    def idle(self, plan: Plan) -> bool:
+        return not plan.part(LogDirMoves).each()
+
+    def drift(self, at: StepContext) -> str | None:
+        """Also a replica that is where the plan would bring it, though we have done nothing: somebody else moved it."""
+        found = log_dirs_step.standings(at.plan.part(LogDirMoves).each(), at.context.reads.log_dirs)
+        done = next((s for s in found if s.position is log_dirs_step.Position.DONE), None)
+        others = f"another client moved {done.tp} of broker {done.move.broker}" if done else None
+        return log_dirs_step.drift(at.step, found, {}) or others
+
+    def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
+        yield from super().judge(at, intent)
+        yield from peers.nothing_rolls_out(at.snapshot)
+        own, dirs = at.plan.part(LogDirMoves), at.context.reads.log_dirs
+        yield from log_dirs.log_dirs_online({b: dirs.get(b, "not read") for b in own.brokers})
+        share = _share_kept(at)
+        yield from log_dirs.volumes_have_room(_arriving(at, intent, share), share)
+
+    def assess(self, at: StepContext) -> StepReport:
+        return log_dirs_step.assess(at.step, at.plan, at.journal, at.snapshot, at.context.reads.log_dirs)
+
+    def owes(self, step: StepStatus, journal: Sequence[JournalEntry]) -> bool:
+        """As ReassignPartitions does: a throttle, and copies in flight."""
+        over = step.phase in (StepPhase.SUCCEEDED, StepPhase.SKIPPED)
+        return not over and any(e.step == step.name and e.id != GIVE_UP for e in journal)
+
+    def undo(self, at: StepContext) -> Iterator[StepReport]:
+        report = log_dirs_step.undo(at.step, at.plan, at.journal, at.snapshot, at.context.reads.log_dirs)
+        yield replace(report, message="") if report.state is StepState.REACHED else report
+
+    def may_write(self, plan: Plan) -> Iterator[Hashable]:
+        own = plan.part(LogDirMoves)
+        for m in own.each():
+            tp = TopicPartition(m.topic, m.partition)
+            yield from (("log dir", m.broker, tp, path) for path in (m.source, m.target))
+        yield from (("setting", *key) for key in log_dirs_step.rate_keys(own))
+
+    def restorable(self, plan: Plan) -> Iterator[str]:
+        yield from map(setting_text, log_dirs_step.rate_keys(plan.part(LogDirMoves)))
+
+    def cost(self, plan: Plan, snapshot: Snapshot | None) -> Cost:  # noqa: ARG002
+        own = plan.part(LogDirMoves).each()
+        return Cost(
+            partitions=frozenset(TopicPartition(m.topic, m.partition) for m in own),
+            moves=len(own),
+            copied=sum(m.size_bytes for m in own),
+        )
+
+
+def _arriving(at: StepContext, intent: Intent | None, share: int) -> dict[int, tuple[VolumeRoom, ...] | None]:
+    """By broker, the volumes that get replicas by the effect; before the first one by the first batch. Sizes as they
+    are now. What is being copied there already has its room taken."""
+    own, dirs = at.plan.part(LogDirMoves), at.context.reads.log_dirs
+    asked = intent.moves if isinstance(intent, AlterLogDirs) else None
+    found: dict[int, tuple[VolumeRoom, ...] | None] = {}
+    for broker in own.brokers:
+        told = dirs.get(broker)
+        mine = [m for m in own.each() if m.broker == broker]
+        due = [m for m in mine if (m.batch == 0 if asked is None else (broker, _tp(m)) in asked)]
+        if told is None or isinstance(told, str) or any(d.error is None and d.usable is None for d in told.directories):
+            found[broker] = None
+            continue
+        volumes, coming = volumes_of(told.directories), Counter[str]()
+        for m in due:
+            now = told.current.get(_tp(m))
+            coming[m.target] += m.size_bytes if now is None else now.size
+        rooms = zip(volumes, above_share(volumes, told, share), strict=True)
+        found[broker] = tuple(
+            VolumeRoom(broker, v.where, size, room) for v, room in rooms if (size := sum(coming[p] for p in v.paths))
+        )
+    return found
+
+
+def _tp(move: LogDirMove) -> TopicPartition:
+    return TopicPartition(move.topic, move.partition)
+
+
 def _room_not_known(own: ReplicaMoves, snapshot: Snapshot | None) -> Iterator[str]:
     brokers = () if snapshot is None else snapshot.brokers or ()
     added = {b for c in own.changes for b in c.replicas if b not in c.replicas_before}
@@ -286,8 +405,10 @@ def _kept(at: StepContext) -> dict[int, Kept]:
 def _share_kept(at: StepContext) -> int:
     """Percent of its volume: more where another volume is relieved, or brokers are evened out unasked."""
     playbook, step = at.context.playbook, at.spec
-    asked = None if step is None else asked_of(step)
-    if playbook is not None and step is not None and asked == RELIEVED:
+    if playbook is None or step is None:
+        return LEAST_FREE
+    asked = asked_of(step) if step.action is ActionName.REASSIGN_PARTITIONS else RELIEVED
+    if asked == RELIEVED:
         return max(relieve_parameters(playbook, step, at.run.spec.parameters).share - GROWTH, LEAST_FREE)
     return KEPT_FREE - GROWTH if asked == EVENED and at.run.spec.cause is not None else LEAST_FREE
 
@@ -303,6 +424,22 @@ def _fills(at: StepContext) -> str | None:
     added = {b for c in at.plan.part(ReplicaMoves).changes for b in {*c.replicas} - {*c.replicas_before}}
     filled = sorted(added & spared.keys())
     return f"broker {filled[0]} is to hold nothing: {spared[filled[0]]}" if filled else None
+
+
+def _has_room_again(at: StepContext) -> str | None:
+    """Of volumes that the plan relieves: each was enlarged, or retention has deleted enough."""
+    playbook, step = at.context.playbook, at.spec
+    if playbook is None or step is None or asked_of(step) != RELIEVED:
+        return None
+    removals = at.plan.part(ReplicaRemovals).each()
+    relieved = sorted({b for c in removals for b in {*c.replicas_before} - {*c.replicas}})
+    share = relieve_parameters(playbook, step, at.run.spec.parameters).share
+    for number in relieved:
+        broker = at.snapshot.broker(number)
+        volume = None if broker is None else only_volume(broker)
+        if volume is None or volume.free < share_of(volume.total, share):
+            return None
+    return f"the volume of broker {some(relieved)} has {share} % free again" if relieved else None
 
 
 def _directories(at: StepContext) -> bool:

@@ -30,6 +30,7 @@ from kafka_medic.resources.durations import format_bytes, format_duration, parse
 from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_plan import (
     MAX_INLINE_CHANGES,
+    LogDirMoves,
     PartitionChange,
     Plan,
     ReplicaMoves,
@@ -54,7 +55,7 @@ class Purpose:
     copies take, in batches of `batch`. replaced: brokers that are gone, whose replicas Kafka removes with the copies.
     emptied: brokers that are to hold nothing afterwards. requested: the operator proposes no plan for the rest.
     minimums: what is set afterwards. lines: what else the person who approves has to know; results: the same where it
-    depends on what one plan holds."""
+    depends on what one plan holds. within: what moves within brokers before, and that step in words."""
 
     title: Callable[[Plan], str]
     gives_up: bool = False
@@ -65,6 +66,8 @@ class Purpose:
     minimums: Callable[[Sequence[Move]], RaisedMinimums] = lambda _: RaisedMinimums((), {})
     lines: Sequence[str] = field(default_factory=tuple)
     results: Callable[[Plan], Sequence[str]] = lambda _: ()
+    within: LogDirMoves = field(default_factory=LogDirMoves)
+    within_words: str = ""
 
 
 def moves_plan(
@@ -178,7 +181,9 @@ def _document(
         ),
         SettingChanges(config_changes=minimums.changes),
         ReplicaRemovals(removals=removals or None, emptied_brokers=purpose.emptied or None),
+        purpose.within,
         words={
+            ActionName.ALTER_REPLICA_LOG_DIRS: purpose.within_words,
             step.action: _sentence(changes, settings),
             ActionName.REMOVE_REPLICAS: _removal_sentence(removals),
             **minimums.words,
@@ -188,6 +193,8 @@ def _document(
         moves=added,
         estimated_seconds=math.ceil(cost.seconds) if known and cost.seconds is not None else None,
     )
+    idle = () if purpose.within_words else (ActionName.ALTER_REPLICA_LOG_DIRS,)
+    plan = plan.model_copy(update={"steps": tuple(s for s in plan.steps if s.action not in idle)})
     plan = with_many(plan, changes, leaders.reorders, leaders.elections)
     plan = with_owners(request, plan, owners)
     plan = plan if files is None else in_file(plan, files)

@@ -46,6 +46,18 @@ class RelieveParameters:
 
 
 @dataclass(frozen=True, slots=True)
+class WithinParameters:
+    """`brokers`, `share`: as in `RelieveParameters`. `batch`, `batch_bytes`: replicas and bytes that a broker moves
+    between its log directories at a time. `throttle_bytes_per_second`: of these copies, on each broker; None: none."""
+
+    brokers: str = "cause"
+    share: int = 25
+    batch: int = 50
+    batch_bytes: int | None = None
+    throttle_bytes_per_second: int | None = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
 class ReassignParameters:
     """`throttle_bytes_per_second`: each broker's replication rate while replicas are copied; None: no throttle.
     `bandwidth`: bytes per second of a broker's network, of which the throttle is `bandwidth_share` percent; None: the
@@ -117,4 +129,17 @@ def relieve_parameters(playbook: Playbook, step: Step, given: Mapping[str, int |
         plain.brokers if brokers is None else str(brokers).strip(),
         plain.share if share is None else min(max(int(share), 1), 99),
         plain.batch if batch is None else max(int(batch), 1),
+    )
+
+
+def within_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> WithinParameters:
+    """What counts for this run, as in `reassign_parameters`. A share of the network's bandwidth bounds no disk."""
+    told = relieve_parameters(playbook, step, given)
+    rate, size = (parameter_value(playbook, step, given, n) for n in ("throttleBytesPerSecond", "waveBytesPerBroker"))
+    return WithinParameters(
+        told.brokers,
+        told.share,
+        told.batch,
+        None if size is None else int(size) or None,
+        WithinParameters().throttle_bytes_per_second if rate is None else int(rate) or None,
     )

@@ -70,7 +70,7 @@ def assess(
     if unknown:
         return StepReport(StepState.UNKNOWN, unknown[0], progress=count)
     if all(s.position is Position.DONE for s in where):
-        return _restore(plan, f"{step}/restore-throttle", f"{step}/throttle", journal, snapshot, count)
+        return _restored(step, plan, journal, snapshot, count)
     wave = _Wave(step, plan, journal, snapshot, where, count)
     return _throttled(wave) or _unthrottled(wave) or _asked(wave, now) or _copying(wave, now)
 
@@ -123,10 +123,10 @@ def _throttled(wave: _Wave) -> StepReport | None:
         return None
     id_ = f"{wave.step}/throttle"
     entry = wave.journal.get(id_)
-    saved = _saved(entry) if entry else present_settings(plan, snapshot)
+    saved = saved_settings(entry) if entry else present_settings(plan, snapshot)
     wanted = _throttle(plan, saved, wave.number)
     asks = any(s.position is Position.BEFORE for s in wave.mine)
-    if why := unsaved(plan, snapshot) if entry is None else _unread(snapshot, wanted if asks else ()):
+    if why := unsaved(plan, snapshot) if entry is None else unread_throttle(snapshot, wanted if asks else ()):
         return StepReport(StepState.UNKNOWN, why, progress=wave.progress)
     if entry is not None and entry.state is IntentState.DONE:
         # Once it was seen in place, a value that differs is a person's: it is not fought.
@@ -159,7 +159,7 @@ def _unthrottled(wave: _Wave) -> StepReport | None:
     restored = f"{wave.step}/restore-throttle" in wave.journal
     if entry is None or rate_wanted is None or asked is None or not topics or restored:
         return None
-    saved = _saved(entry)
+    saved = saved_settings(entry)
     brokers = rate.in_force(wave.step, wave.plan, wave.journal)
     wanted = {
         key: brokers if key[0] == "BROKER" else value
@@ -240,7 +240,14 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
                 f"{_names([s.tp for s in needed])}"
             )
             return StepReport(StepState.UNKNOWN, message, restores=True)
-    return _restore(plan, f"{step}/restore-throttle", f"{step}/throttle", journal, snapshot, None)
+    return _restored(step, plan, journal, snapshot, None)
+
+
+def _restored(
+    step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot, count: Progress | None
+) -> StepReport:
+    ids, rates = (f"{step}/restore-throttle", f"{step}/throttle"), rate.rates_set(step, plan, journal)
+    return restore(plan, *ids, journal, snapshot, count, goal="every target replica is in sync", rates=rates)
 
 
 def _needed(standing: Standing) -> bool:
@@ -296,22 +303,27 @@ def _drift(step: str, where: tuple[Standing, ...], journal: Mapping[str, Journal
     return None
 
 
-def _restore(
+def restore(
     plan: Plan,
     restore_id: str,
     throttle_id: str,
     journal: Mapping[str, JournalEntry],
     snapshot: Snapshot,
     count: Progress | None,
+    *,
+    goal: str,
+    rates: frozenset[str],
 ) -> StepReport:
+    """The settings of a throttle back to what the journal holds. `goal`: what else has been reached. `rates`: those
+    that the step may have set."""
     entry = journal.get(throttle_id)
     if entry is None:
-        return StepReport(StepState.REACHED, "every target replica is in sync", progress=count)
+        return StepReport(StepState.REACHED, goal, progress=count)
     observed = tuple(i for i in _ids_of_step(throttle_id, journal) if i != restore_id)
     over = journal.get(restore_id)
     if over is not None and over.state is IntentState.DONE:
         # Restored once: a throttle that is there now is somebody else's.
-        return StepReport(StepState.REACHED, "every target replica is in sync", observed=observed, progress=count)
+        return StepReport(StepState.REACHED, goal, observed=observed, progress=count)
     if snapshot.configs is None:
         return StepReport(
             StepState.UNKNOWN,
@@ -320,7 +332,7 @@ def _restore(
             observed=observed,
             progress=count,
         )
-    owed, silent = _owed(plan, _saved(entry), snapshot, rate.rates_set(entry.step, plan, journal))
+    owed, silent = _owed(plan, saved_settings(entry), snapshot, rates)
     if owed:
         return StepReport(
             StepState.ACT,
@@ -344,7 +356,7 @@ def _restore(
         observed += (restore_id,)
     return StepReport(
         StepState.REACHED,
-        "every target replica is in sync and the throttle is restored",
+        f"{goal} and the throttle is restored",
         observed=observed,
         progress=count,
     )
@@ -378,7 +390,8 @@ def _ids_of_step(throttle_id: str, journal: Mapping[str, JournalEntry]) -> tuple
     return tuple(i for i in journal if i.startswith(prefix))
 
 
-def _saved(entry: JournalEntry) -> dict[SettingKey, str | None]:
+def saved_settings(entry: JournalEntry) -> dict[SettingKey, str | None]:
+    """What the journal holds of a throttle, as it was before."""
     return {setting_key(text): value for text, value in entry.saved_values().items()}
 
 
@@ -395,10 +408,11 @@ def unsavable(settings: Mapping[SettingKey, str | None]) -> str | None:
 
 def unsaved(plan: Plan, snapshot: Snapshot) -> str | None:
     """Why what is there now is not known, so that it could not be restored later; None when it is."""
-    return _unread(snapshot, _keys(plan))
+    return unread_throttle(snapshot, _keys(plan))
 
 
-def _unread(snapshot: Snapshot, keys: Iterable[SettingKey]) -> str | None:
+def unread_throttle(snapshot: Snapshot, keys: Iterable[SettingKey]) -> str | None:
+    """Why the throttle settings of one of these are not known; None when all are."""
     unknown = unknown_settings(snapshot, keys)
     return next((f"the throttle settings of {name} could not be read: {why}" for name, why in unknown.items()), None)
 

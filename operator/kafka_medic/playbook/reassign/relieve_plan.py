@@ -1,16 +1,21 @@
-"""The plan of a playbook that frees a share of a volume that fills: enough bytes move to other brokers."""
+"""The plan of a playbook that frees a share of a volume that fills: enough bytes move to other volumes of the broker,
+and what finds no room there to other brokers."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.log_dirs import ReplicaDirs
 from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot
 from kafka_medic.diagnose.disks import Volume, full_in, only_volume, room_above, share_of, volumes_of
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.guard.evaluate import some
+from kafka_medic.guard.log_dirs import log_dirs_online
+from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.rows import known_ids, troubled_rows
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.plan.allowed import Allowed
@@ -19,54 +24,81 @@ from kafka_medic.plan.relocation import Relieve
 from kafka_medic.playbook.action import PlanRequest
 from kafka_medic.playbook.reassign.even_plan import placed_beside_owners
 from kafka_medic.playbook.reassign.leave_plan import SHOWN, named_brokers, placement_of
-from kafka_medic.playbook.reassign.moves_plan import Purpose, moves_plan, named_topics
+from kafka_medic.playbook.reassign.log_dirs_step import unsaved_rates
+from kafka_medic.playbook.reassign.moves_plan import MAX_SUMMARY, Purpose, moves_plan, named_topics
 from kafka_medic.playbook.reassign.parameters import ReassignParameters, reassign_parameters, relieve_parameters
 from kafka_medic.playbook.reassign.spared import spared_unasked
+from kafka_medic.playbook.reassign.within_plan import Short, Within, has_several, percent, results, within_brokers
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.report.units import many
-from kafka_medic.resources.durations import format_bytes, format_duration
+from kafka_medic.resources.durations import format_bytes, format_duration, parse_duration
 from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves, ReplicaRemovals
-from kafka_medic.resources.vocabulary import Guard
+from kafka_medic.resources.vocabulary import ActionName, Guard
 
 _FINDING = "DiskFilling/broker-"
-_BY_HAND = (
-    "Move replicas off that volume yourself: kafka-reassign-partitions.sh with log_dirs for another volume of the "
-    "broker, or with another broker"
-)
 
 
 @dataclass(frozen=True, slots=True)
-class _Filled:
-    """A broker of which bytes have to leave: its only volume, and how many."""
+class _Relief:
+    """What is to be done about the volumes of the brokers that are named. `filled`: volumes of which bytes have to
+    leave the broker. `volumes`: those of brokers with several."""
 
-    broker: int
-    volume: Volume
-    need: int
+    share: int
+    filled: tuple[Short, ...]
+    within: Within
+    volumes: Mapping[int, Sequence[Volume]]
+
+    def lines(self) -> Iterator[str]:
+        yield from results(self.within, self.volumes)
+        yield from self.within.lines()
 
 
 def relieve_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     """The whole plan, its digest included, or why not. Exempt topics stay as they are, and so do topics whose owner the
-    plan cannot take, partitions of unknown size, and those that are not in sync everywhere."""
+    plan cannot take, partitions of unknown size, and those that are not in sync everywhere. A broker with several
+    volumes first moves replicas between them. Only what that does not free leaves the broker."""
     snapshot = request.snapshot
     if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None:
         return unread(snapshot)
     told = relieve_parameters(request.playbook, step, request.run.spec.parameters)
-    settings = reassign_parameters(request.playbook, step, request.run.spec.parameters)
-    named = named_brokers(request, told.brokers)
-    filled = named if isinstance(named, Refusal) else _filled(snapshot, sorted(named), told.share)
-    if isinstance(filled, Refusal):
-        return filled
-    leaving = spared_unasked(request)
-    if isinstance(leaving, Refusal):
-        return leaving
-    room = _Room(request, {f.broker for f in filled}, leaving, told.share)
-    if lacking := room.lacking(filled):
-        return lacking
     expectations = Expectations.from_spec(request.cluster.spec.expectations)
     names = [str(name) for name in pc.unique(snapshot.partitions["topic"]).to_pylist()]
     stay = tuple(name for name in names if expectations.exempt(name))
-    question = Relieve(tuple((f.broker, f.need) for f in filled))
+    named = named_brokers(request, told.brokers)
+    relief = named if isinstance(named, Refusal) else _relief(request, sorted(named), told.share, stay)
+    if isinstance(relief, Refusal):
+        return relief
+    if not relief.filled:
+        return _within_alone(request, relief, ())
+    found = _onto_others(request, step, relief, stay)
+    if isinstance(found, Refusal) and relief.within.moves:
+        # Some room is better than none.
+        return _within_alone(request, relief, (f"not enough: {found.message}",))
+    return found
+
+
+def _onto_others(request: PlanRequest, step: Step, relief: _Relief, stay: Sequence[str]) -> Plan | Refusal:
+    """The plan in which bytes leave brokers."""
+    snapshot, filled = request.snapshot, relief.filled
+    told = relieve_parameters(request.playbook, step, request.run.spec.parameters)
+    settings = reassign_parameters(request.playbook, step, request.run.spec.parameters)
+    expectations = Expectations.from_spec(request.cluster.spec.expectations)
+    leaving = spared_unasked(request)
+    if isinstance(leaving, Refusal):
+        return leaving
+    if twice := [b for b, count in Counter(f.broker for f in filled).items() if count > 1]:
+        wheres = " and ".join(f.volume.where for f in filled if f.broker == twice[0])
+        return Refusal(
+            f"no other volume of broker {twice[0]} has room for what has to leave {wheres}. Shorten retention, enlarge "
+            "volumes, or lower freeSharePercent",
+            permanent=True,
+        )
+    room = _Room(request, {f.broker for f in filled} | relief.volumes.keys(), leaving, told.share)
+    if lacking := room.lacking(filled):
+        return lacking
+    only = tuple((f.broker, frozenset((*tp,) for tp in f.only)) for f in filled if f.only is not None)
+    question = Relieve(tuple((f.broker, f.need) for f in filled), only)
     behind = tuple(_left_behind(snapshot, filled, stay))
 
     def place(left: Collection[str]) -> Placement | Refusal:
@@ -83,42 +115,126 @@ def relieve_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
 
     def title(plan: Plan) -> str:
         where = " and ".join(f"{f.volume.where} of broker {f.broker}" for f in filled)
-        what = f"{many(plan.partitions or 0, 'partition')} of {named_topics(plan.part(ReplicaMoves))}"
-        return f"free {told.share} % of the volume {where}: move a replica each of {what}"
+        changes = plan.part(ReplicaMoves)
+        what = f"{many(len(changes.changes), 'partition')} of {named_topics(changes)}"
+        inside = len(relief.within.moves)
+        within = f" and {many(inside, 'replica')} within {'its' if inside == 1 else 'their'} broker" if inside else ""
+        return f"relieve the volume {where}: move a replica each of {what}{within}"
 
-    def results(plan: Plan) -> Sequence[str]:
-        return [line for each in filled for line in _results(request, plan, each, settings)]
+    def results_of(plan: Plan) -> Sequence[str]:
+        lines = [*relief.lines(), *(line for each in filled for line in _results(request, plan, each, settings))]
+        return [line for line in lines if line]
 
-    purpose = Purpose(title, gives_up=True, batch=told.batch, lines=behind, results=results)
+    purpose = Purpose(
+        title,
+        gives_up=True,
+        batch=told.batch,
+        lines=behind,
+        results=results_of,
+        within=relief.within.part,
+        within_words=relief.within.sentence,
+    )
     return moves_plan(request, step, placement, settings, owners, purpose)
 
 
-def _filled(snapshot: Snapshot, named: Sequence[int], share: int) -> list[_Filled] | Refusal:
-    """Of the brokers that are named, those with less than the share free."""
-    found, enough = [], []
+def _within_alone(request: PlanRequest, relief: _Relief, lines: Sequence[str]) -> Plan | Refusal:
+    """The plan that moves replicas between the volumes of their brokers and changes nothing else."""
+    step = request.step(ActionName.ALTER_REPLICA_LOG_DIRS)
+    within = relief.within
+    assert step is not None  # nothing moves without it
+    if refusals := judge_reassign(request.snapshot, (), 1, request.now).refusals:
+        return Refusal("; ".join(r.message for r in refusals[:3]), refusals)
+    if why := unsaved_rates(within.part, request.snapshot):
+        return Refusal(why, (Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, why),))
+    seconds, limit = within.seconds, parse_duration(step.verify.within)
+    if seconds is not None and seconds > limit:
+        return Refusal(
+            f"the copies take about {format_duration(seconds)}, but step {step.name} has {step.verify.within}; raise "
+            "throttleBytesPerSecond, or the step's verify.within"
+        )
+    sources = dict.fromkeys(
+        f"{volume.where} of broker {m.broker}"
+        for m in within.moves
+        for volume in relief.volumes[m.broker]
+        if m.source in volume.paths
+    )
+    summary = (
+        f"relieve the volume {' and '.join(sources)}: move {many(len(within.moves), 'replica')} to "
+        "other log directories of their broker",
+        *relief.lines(),
+        *lines,
+        *(_lasting(request, seconds, broker, within.throttle) for broker in within.part.brokers),
+        f"{step.name}: {within.sentence}",
+    )
+    plan = request.draft(
+        within.part,
+        words={ActionName.ALTER_REPLICA_LOG_DIRS: within.sentence},
+        summary="\n".join(filter(None, summary))[:MAX_SUMMARY],
+        partitions=len({(m.topic, m.partition) for m in within.moves}),
+        moves=len(within.moves),
+        estimated_seconds=seconds,
+    )
+    only = tuple(s for s in plan.steps if s.action is ActionName.ALTER_REPLICA_LOG_DIRS)
+    return request.sealed(plan.model_copy(update={"steps": only}))
+
+
+def _relief(request: PlanRequest, named: Sequence[int], share: int, stay: Sequence[str]) -> _Relief | Refusal:
+    """Of the brokers that are named, the volumes with less than the share free."""
+    filled: list[Short] = []
+    enough: list[str] = []
+    dirs: dict[int, ReplicaDirs] = {}
     for number in named:
-        broker = snapshot.broker(number)
+        broker = request.snapshot.broker(number)
+        if broker is not None and has_several(broker):
+            told = _directories(request, number)
+            if isinstance(told, Refusal):
+                return told
+            dirs[number] = told
+            enough += [_free(number, v, share, named_too=True) for v in volumes_of(told.directories)]
+            continue
         volume = None if broker is None else only_volume(broker)
         if broker is None or volume is None:
             return _no_volume(number, broker)
         if (need := share_of(volume.total, share) - volume.free) > 0:
-            found.append(_Filled(number, volume, need))
-        part = f"{format_bytes(volume.free)} of {format_bytes(volume.total)} free ({_percent(volume.free, volume)})"
-        enough.append(f"broker {number} has {part}, and {share} % are wanted")
-    return found or Refusal("; ".join(enough), nothing_to_do=True)
+            filled.append(Short(number, volume, need))
+        enough.append(_free(number, volume, share))
+    within = within_brokers(request, request.step(ActionName.ALTER_REPLICA_LOG_DIRS), dirs, share, stay)
+    filled += within.left
+    if not filled and not within.moves:
+        return Refusal("; ".join(enough), nothing_to_do=True)
+    return _Relief(share, tuple(filled), within, {b: volumes_of(d.directories) for b, d in dirs.items()})
+
+
+def _free(number: int, volume: Volume, share: int, *, named_too: bool = False) -> str:
+    part = f"{format_bytes(volume.free)} of {format_bytes(volume.total)} free ({percent(volume)})"
+    where = f" on {volume.where}" if named_too else ""
+    return f"broker {number} has {part}{where}, and {share} % are wanted"
+
+
+def _directories(request: PlanRequest, number: int) -> ReplicaDirs | Refusal:
+    """Of a broker with several volumes. While one of its log directories has failed, Kafka moves nothing into any
+    (LogManager.getOrCreateLog)."""
+    if request.step(ActionName.ALTER_REPLICA_LOG_DIRS) is None:
+        message = (
+            f"broker {number} has several volumes, and the playbook has no step {ActionName.ALTER_REPLICA_LOG_DIRS}: "
+            "write it before ReassignPartitions"
+        )
+        return Refusal(message, permanent=True)
+    told = request.reads.log_dirs.get(number, "not read")
+    if isinstance(told, str):
+        message = f"which replica of broker {number} is in which log directory is not known: {told}"
+        return Refusal(message, (Reason(Guard.LOG_DIRS_ONLINE, Verdict.UNKNOWN, message),))
+    online = log_dirs_online({number: told})
+    if refused := tuple(r for r in online if r.verdict is not Verdict.ALLOW):
+        return Refusal("; ".join(r.message for r in refused), refused)
+    if any(d.total is None or d.usable is None for d in told.directories):
+        return _no_volume(number, request.snapshot.broker(number))
+    return told
 
 
 def _no_volume(number: int, broker: Broker | None) -> Refusal:
-    """Of several volumes nobody here knows which of them a replica would leave."""
     if broker is None:
         return Refusal(f"broker {number} is not part of the cluster", permanent=True)
-    volumes = volumes_of(broker.directories or ())
-    if len(volumes) > 1:
-        message = (
-            f"broker {number} has {len(volumes)} volumes ({', '.join(v.where for v in volumes)}), and the operator "
-            f"does not read which of them holds which replica. {_BY_HAND}"
-        )
-        return Refusal(message, permanent=True)
     message = (
         f"the volume of broker {number} is not known: each log directory has to report its total and its free bytes "
         "(Kafka 3.3 or later). Compare DescribeLogDirs with df on the broker"
@@ -148,7 +264,7 @@ class _Room:
             else:
                 self.bytes[broker.id] = room
 
-    def lacking(self, filled: Sequence[_Filled]) -> Refusal | None:
+    def lacking(self, filled: Sequence[Short]) -> Refusal | None:
         """Where all of it together does not suffice."""
         need, room = sum(f.need for f in filled), sum(self.bytes.values())
         if room >= need:
@@ -166,13 +282,14 @@ class _Room:
         return Refusal(message, (Reason(Guard.DISK_HAS_ROOM, Verdict.WAIT, message),))
 
 
-def _percent(part: int, volume: Volume) -> str:
-    return f"{100 * part / max(volume.total, 1):.1f} %"
-
-
-def _left_behind(snapshot: Snapshot, filled: Sequence[_Filled], stay: Collection[str]) -> Iterator[str]:
+def _left_behind(snapshot: Snapshot, filled: Sequence[Short], stay: Collection[str]) -> Iterator[str]:
     """Partitions on these brokers that the plan may not choose."""
-    rows = {row.tp: row for f in filled for row in troubled_rows(snapshot, f.broker) or ()}
+    rows = {
+        row.tp: row
+        for f in filled
+        for row in troubled_rows(snapshot, f.broker) or ()
+        if f.only is None or row.tp in f.only
+    }
     brokers = {f.broker for f in filled}
     held = [row for _, row in sorted(rows.items()) if set(row.replicas or ()) & brokers and row.topic not in stay]
     unknown = [row.tp for row in held if row.size_bytes is None]
@@ -188,7 +305,7 @@ def _in_sync(row: PartitionRow) -> bool:
     return isr is not None and set(row.replicas or ()) <= isr
 
 
-def _results(request: PlanRequest, plan: Plan, filled: _Filled, settings: ReassignParameters) -> Iterator[str]:
+def _results(request: PlanRequest, plan: Plan, filled: Short, settings: ReassignParameters) -> Iterator[str]:
     """What the volume has afterwards, and whether it lasts that long."""
     broker, volume = filled.broker, filled.volume
     sizes = {(c.topic, c.partition): c.size_bytes or 0 for c in plan.part(ReplicaMoves).changes}
@@ -197,23 +314,28 @@ def _results(request: PlanRequest, plan: Plan, filled: _Filled, settings: Reassi
         for c in plan.part(ReplicaRemovals).each()
         if broker in c.replicas_before and broker not in c.replicas
     )
-    now, after = (f"{format_bytes(n)} {{}} ({_percent(n, volume)})" for n in (volume.free, volume.free + leaves))
+    now, after = (
+        f"{format_bytes(n)} {{}} ({percent(replace(volume, free=n))})" for n in (volume.free, volume.free + leaves)
+    )
     yield (
         f"volume {volume.where} of broker {broker}: {now.format('free now')}, {after.format('afterwards')} without "
         f"what is written meanwhile; moves {format_bytes(leaves)} off the broker (lower bound "
         f"{format_bytes(filled.need)})"
     )
+    yield _lasting(request, plan.estimated_seconds, broker, settings.throttle_bytes_per_second)
+
+
+def _lasting(request: PlanRequest, seconds: int | None, broker: int, rate: int | None) -> str:
+    """Whether the volume lasts as long as the copy; empty where its finding says nothing of that."""
     finding = next((f for f in request.cluster.status.findings if f.id == f"{_FINDING}{broker}"), None)
     lasts = None if finding is None else full_in(finding.message)
     if lasts is None:
-        return
+        return ""
     line = f"the volume is full in about {format_duration(lasts)} at the present pace"
-    if plan.estimated_seconds is None:
-        yield f"{line}; how long the copy takes is not known"
-        return
-    takes = format_duration(max(1, plan.estimated_seconds))
-    rate = settings.throttle_bytes_per_second
+    if seconds is None:
+        return f"{line}; how long the copy takes is not known"
+    takes = format_duration(max(1, seconds))
     line = f"{line}, the copy takes about {takes}" + (f" at {format_bytes(rate)}/s" if rate else "")
-    if plan.estimated_seconds >= lasts:
+    if seconds >= lasts:
         line += ", longer than the volume lasts: raise throttleBytesPerSecond, shorten retention, or enlarge the volume"
-    yield line
+    return line

@@ -20,13 +20,14 @@ from kafka_medic.plan.verify.moves import verify_moves
 from tests.unit.plan.cluster_tables import brokers, partitions
 
 
-def asked(rows, sizes, need, listed=3, allowed=None, **columns):
-    """A request that so many bytes leave broker 0, or of each broker in a mapping."""
+def asked(rows, sizes, need, listed=3, allowed=None, only=(), **columns):
+    """A request that so many bytes leave broker 0, or of each broker in a mapping. only: by broker, partitions."""
     listed = brokers(listed) if isinstance(listed, int | str) else listed
     isr = pa.array(rows, pa.list_(pa.int32()))
     columns = {"isr": isr, "sizeBytes": pa.array(sizes, pa.int64()), **columns}
     wanted = need if isinstance(need, dict) else {0: need}
-    question = Relieve(tuple(wanted.items()))
+    alone = tuple((broker, frozenset(("t", n) for n in numbers)) for broker, numbers in dict(only).items())
+    question = Relieve(tuple(wanted.items()), alone)
     return Relocation(partitions({"t": rows}, **columns), listed, question, allowed or Allowed())
 
 
@@ -52,6 +53,19 @@ def test_as_few_bytes_leave_as_can_be_and_nothing_else_moves():
 @pytest.mark.parametrize(("need", "left"), [(1, [2]), (50, [0]), (101, [0, 1, 2]), (80, [0, 1]), (71, [0, 2])])
 def test_the_need_is_met_with_the_least_that_meets_it(need, left):
     assert gone(planned([[0, 1]] * 3, [50, 30, 21], need)) == left
+
+
+def test_of_a_broker_with_several_volumes_only_what_is_on_one_of_them_leaves():
+    rows, sizes = [[0, 1]] * 3, [50, 30, 21]
+    assert gone(planned(rows, sizes, 20)) == [2]
+    assert gone(planned(rows, sizes, 20, only={0: [0, 1]})) == [1]
+    with pytest.raises(ProblemError, match="replicas of only 30 can"):
+        planned(rows, sizes, 40, only={0: [1]})
+    with pytest.raises(ProblemError, match="replicas of only 0 can"):
+        planned(rows, sizes, 1, only={0: []})
+    free, kept = asked(rows, sizes, 20), asked(rows, sizes, 20, only={0: [0, 1]})
+    told = verify_moves(kept, plan_relocation(free))
+    assert any("may not leave its broker" in line for line in told), told
 
 
 def test_a_follower_leaves_before_a_leader_where_that_costs_no_more():

@@ -1,4 +1,4 @@
-"""What a run that sets offsets asks for, read when it asks."""
+"""What a run asks for besides the snapshot, read when it asks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from kafka_medic.clients.answers import LogDirs
 from kafka_medic.clients.failures import ReadFailed
 from kafka_medic.clients.ports import KafkaReads
 from kafka_medic.cluster.groups import GroupMember
+from kafka_medic.cluster.log_dirs import ReplicaDirs
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.cluster.workloads import Workload
+from kafka_medic.observe import checks
+from kafka_medic.observe.directories import replica_dirs
 from kafka_medic.playbook.extra_reads import ExtraReads, Questions
 from kafka_medic.resources.vocabulary import WorkloadKind
 
@@ -30,7 +34,25 @@ def answers(
     if kafka is None:
         return ExtraReads(silent=frozenset(tp for _, tp, _ in questions.epochs), workload=stopped, paces=paces)
     at = None if questions.ms is None else _at(kafka, questions.partitions, questions.ms)
-    return ExtraReads(_members(kafka, questions.groups), at, *_epoch_ends(kafka, questions.epochs), stopped, paces)
+    ends, silent = _epoch_ends(kafka, questions.epochs)
+    dirs = _log_dirs(kafka, sorted(questions.log_dirs))
+    return ExtraReads(_members(kafka, questions.groups), at, ends, silent, stopped, dirs, paces)
+
+
+def _log_dirs(kafka: KafkaReads, brokers: Sequence[int]) -> Mapping[int, ReplicaDirs | str]:
+    if not brokers:
+        return {}
+    try:
+        answers = checks.log_dirs(kafka.log_dirs(brokers))
+    except ReadFailed as problem:
+        return dict.fromkeys(brokers, str(problem))
+    found: dict[int, ReplicaDirs | str] = dict.fromkeys(brokers, "not in the answer")
+    for broker, answer in answers.items():
+        try:
+            found[broker] = replica_dirs(broker, answer) if isinstance(answer, LogDirs) else str(answer)
+        except ReadFailed as problem:
+            found[broker] = str(problem)
+    return found
 
 
 def _workload(read: ReadWorkload, kind: WorkloadKind, name: str) -> Workload | str:
