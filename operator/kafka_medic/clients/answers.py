@@ -13,8 +13,6 @@ from kafka_medic.clients.tables import SIZES_SCHEMA, table_of
 from kafka_medic.cluster.groups import GroupOffsets
 from kafka_medic.cluster.snapshot import TopicPartition
 
-NO_SIZES = SIZES_SCHEMA.empty_table()
-
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
@@ -27,7 +25,8 @@ class LogDir:
     total: int | None = None
     usable: int | None = None
     error: str | None = None
-    future: pa.Table = field(default_factory=lambda: NO_SIZES)
+    # Made when it is needed: whatever Arrow allocates first reserves 1 GB, beyond what a process apart may have.
+    future: pa.Table = field(default_factory=SIZES_SCHEMA.empty_table)
 
     @classmethod
     def of(
