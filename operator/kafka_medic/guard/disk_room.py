@@ -23,9 +23,9 @@ class Kept:
 def disk_has_room(
     snapshot: Snapshot, incoming: Mapping[int, int], kept: Mapping[int, Kept] | None = None
 ) -> tuple[Reason, ...]:
-    """incoming: bytes that each broker is to get now. kept: by broker.
-    A plan is checked when it is made, and what is written meanwhile takes room as well. Of a broker that reports its
-    log directories without their free space (before KIP-827) the plan has said that nobody checks."""
+    """incoming: bytes that each broker is to get now. kept: by broker. A plan is checked when it is made, and what is
+    written meanwhile takes room as well. Of a broker that reports its log directories without their free space (before
+    KIP-827) the plan has said that nobody checks."""
     guard = Guard.DISK_HAS_ROOM
     if snapshot.brokers is None:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers are not known"),)

@@ -27,6 +27,7 @@ from kafka_medic.playbook.reassign.leave_plan import SHOWN, named_brokers, place
 from kafka_medic.playbook.reassign.log_dirs_step import unsaved_rates
 from kafka_medic.playbook.reassign.moves_plan import MAX_SUMMARY, Purpose, moves_plan, named_topics
 from kafka_medic.playbook.reassign.parameters import ReassignParameters, reassign_parameters, relieve_parameters
+from kafka_medic.playbook.reassign.room import FILLING, filling_volumes
 from kafka_medic.playbook.reassign.spared import spared_unasked
 from kafka_medic.playbook.reassign.within_plan import Short, Within, has_several, percent, results, within_brokers
 from kafka_medic.playbook.refusal import Refusal, unread
@@ -35,8 +36,6 @@ from kafka_medic.resources.durations import format_bytes, format_duration, parse
 from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_plan import Plan, ReplicaMoves, ReplicaRemovals
 from kafka_medic.resources.vocabulary import ActionName, Guard
-
-_FINDING = "DiskFilling/broker-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +246,7 @@ class _Room:
     which fills up itself, takes nothing."""
 
     def __init__(self, request: PlanRequest, relieved: Collection[int], leaving: Collection[int], share: int) -> None:
-        filling = {f.id for f in request.cluster.status.findings}
+        filling = filling_volumes(request.cluster)
         self.share = share
         self.bytes: dict[int, int] = {}
         self.closed: dict[int, str] = {}
@@ -259,7 +258,7 @@ class _Room:
                 self.closed[broker.id] = "not known"
             elif broker.id in leaving:
                 self.closed[broker.id] = "to hold nothing"
-            elif f"{_FINDING}{broker.id}" in filling:
+            elif broker.id in filling:
                 self.closed[broker.id] = "fills up itself"
             else:
                 self.bytes[broker.id] = room
@@ -327,7 +326,7 @@ def _results(request: PlanRequest, plan: Plan, filled: Short, settings: Reassign
 
 def _lasting(request: PlanRequest, seconds: int | None, broker: int, rate: int | None) -> str:
     """Whether the volume lasts as long as the copy; empty where its finding says nothing of that."""
-    finding = next((f for f in request.cluster.status.findings if f.id == f"{_FINDING}{broker}"), None)
+    finding = next((f for f in request.cluster.status.findings if f.id == f"{FILLING}{broker}"), None)
     lasts = None if finding is None else full_in(finding.message)
     if lasts is None:
         return ""
