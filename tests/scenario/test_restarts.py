@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
@@ -78,6 +80,20 @@ def test_a_broker_that_stays_away_holds_the_run():
     watched(world)
     assert world.run().status.phase == "Succeeded"
     assert world.pods.restarts == [1, 2, 0]
+
+
+def test_a_starting_broker_is_left_its_processors():
+    """Reconciles without a pause took a third of two processors, and a broker beside them started in twice the time."""
+    world = approved(rolling(never_back={1}))
+    world.until(lambda: world.pods.restarts == [1], seconds=0.1)
+    assert world.reconciler.reconcile() < 0.2, "an effect may be over in milliseconds"
+    world.now += timedelta(seconds=15)
+    assert 0.5 < world.reconciler.reconcile() <= 1.0
+    world.now += timedelta(seconds=15)
+    assert world.reconciler.reconcile() == 1.0
+    world.pods.never_back.clear()
+    world.until(lambda: "seen 1 of" in world.run().status.message, seconds=5)
+    assert world.reconciler.reconcile() < 0.2, "it is back: the next broker waits for this one"
 
 
 @thorough

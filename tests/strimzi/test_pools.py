@@ -1,4 +1,4 @@
-"""Controllers apart from brokers, and a pool that grows."""
+"""What holds a roll of ours, controllers apart from brokers, and a pool that grows."""
 
 from __future__ import annotations
 
@@ -16,6 +16,40 @@ from tests.strimzi.case import (
 from tests.strimzi.conftest import NAMESPACE
 from tests.testbed import kubectl, strimzi, wait_for
 from tests.testbed.strimzi import Pool, StrimziKafka
+
+
+def test_a_pause_a_rebalance_and_a_request_of_others_hold_ours(case: StrimziCase) -> None:
+    """Each is reported by the guard while it lasts, and the approved run goes on afterwards by itself."""
+    kafka, line = case.made_by_strimzi, Timeline("what holds a roll of ours")
+    wait_for("Strimzi to be at rest", kafka.at_rest, 120, every=1)
+    resource, pod = ("kafka", kafka.name, "-n", NAMESPACE), ("pod", kafka.pod_name(2), "-n", NAMESPACE)
+    uids = kafka.uids()
+    try:
+        kubectl("annotate", *resource, "strimzi.io/pause-reconciliation=true")
+        case.watch()
+        case.condition("Ready", "True")
+        run = case.approved("restart-broker", brokers="1")
+        assert "its reconciliation is paused" in case.wait_for_guard("NoForeignRollout")
+        line.note("held by the pause")
+        # Strimzi would put the status of the next one right.
+        cluster_operator(0)
+        rebalancing()
+        wait_for("the rebalance to be told", lambda: "KafkaRebalance" in _held(case), 60)
+        line.note(f"held: {_held(case)[:200]}")
+        # As Strimzi's Drain Cleaner does to a Pod that somebody evicts.
+        kubectl("annotate", *pod, "strimzi.io/manual-rolling-update=true")
+        wait_for("the request to be told", lambda: "so Strimzi will restart it" in _held(case), 60)
+        line.note(f"held: {_held(case)[:300]}")
+    finally:
+        kubectl("annotate", *pod, "strimzi.io/manual-rolling-update-")
+        kubectl("delete", "kafkarebalance", "full", "-n", NAMESPACE, "--ignore-not-found")
+        kubectl("annotate", *resource, "strimzi.io/pause-reconciliation-")
+        cluster_operator(1)
+    line.note("all of it is over")
+    operator.wait_for_run(case.namespace, "Succeeded", 300, line.run, case.name, run["metadata"]["name"])
+    line.show()
+    assert [node for node, uid in kafka.uids().items() if uids[node] != uid] == [1]
+    nothing_of_ours(case)
 
 
 def test_controllers_apart_are_found_and_rolled_as_such(case_apart: StrimziCase) -> None:
@@ -63,40 +97,6 @@ def test_a_pool_grows_while_a_roll_is_approved(case_apart: StrimziCase) -> None:
         line.journal(done)
     assert case.status()["brokers"] == {"expected": 4, "registered": 4, "reachable": 4}
     assert {p["name"]: p["ids"] for p in case.status()["strimzi"]["pools"]}["broker"] == [0, 1, 2, 6]
-    nothing_of_ours(case)
-
-
-def test_a_pause_a_rebalance_and_a_request_of_others_hold_ours(case: StrimziCase) -> None:
-    """Each is reported by the guard while it lasts, and the approved run goes on afterwards by itself."""
-    kafka, line = case.made_by_strimzi, Timeline("what holds a roll of ours")
-    wait_for("Strimzi to be at rest", kafka.at_rest, 120, every=1)
-    resource, pod = ("kafka", kafka.name, "-n", NAMESPACE), ("pod", kafka.pod_name(2), "-n", NAMESPACE)
-    uids = kafka.uids()
-    try:
-        kubectl("annotate", *resource, "strimzi.io/pause-reconciliation=true")
-        case.watch()
-        case.condition("Ready", "True")
-        run = case.approved("restart-broker", brokers="1")
-        assert "its reconciliation is paused" in case.wait_for_guard("NoForeignRollout")
-        line.note("held by the pause")
-        # Strimzi would put the status of the next one right.
-        cluster_operator(0)
-        rebalancing()
-        wait_for("the rebalance to be told", lambda: "KafkaRebalance" in _held(case), 60)
-        line.note(f"held: {_held(case)[:200]}")
-        # As Strimzi's Drain Cleaner does to a Pod that somebody evicts.
-        kubectl("annotate", *pod, "strimzi.io/manual-rolling-update=true")
-        wait_for("the request to be told", lambda: "so Strimzi will restart it" in _held(case), 60)
-        line.note(f"held: {_held(case)[:300]}")
-    finally:
-        kubectl("annotate", *pod, "strimzi.io/manual-rolling-update-")
-        kubectl("delete", "kafkarebalance", "full", "-n", NAMESPACE, "--ignore-not-found")
-        kubectl("annotate", *resource, "strimzi.io/pause-reconciliation-")
-        cluster_operator(1)
-    line.note("all of it is over")
-    operator.wait_for_run(case.namespace, "Succeeded", 300, line.run, case.name, run["metadata"]["name"])
-    line.show()
-    assert [node for node, uid in kafka.uids().items() if uids[node] != uid] == [1]
     nothing_of_ours(case)
 
 

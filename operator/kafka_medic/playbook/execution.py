@@ -46,8 +46,11 @@ from kafka_medic.resources.remediation_status import (
 from kafka_medic.resources.vocabulary import Guard, OnFailure, VerifyProbe
 
 ASK_AGAIN = "request it again if you still need it"
-WATCHING = 0.05
-"""Seconds, at least, between looks at a broker that is between its restart and its recovery."""
+SOONEST, LATEST = 0.05, 1.0
+"""Seconds, at least and at most, between two reconciles while an effect is awaited or a recovery is verified."""
+SHARE = 0.05
+"""Of the time since the effect: so long is the pause. An election is over in milliseconds. A broker takes seconds to
+start, and starts the slower the more processor time the operator and the API server take from it."""
 
 
 def advance(run: Remediation, context: DecisionContext) -> Decision:
@@ -201,8 +204,7 @@ def _step(
             reason = Reason(Guard.PRECONDITIONS_HOLD, verdict, report.message)
             return waiting(status, Phase.PAUSED if late else Phase.BLOCKED, late or report.message, (reason,))
         case StepState.WAIT:
-            # A broker that is away is looked at often: every moment that it is back unseen, the cluster waits.
-            requeue = None if report.streak is None else WATCHING
+            requeue = None if report.streak is None else _pause(status, report, context.now)
             return _working(status, Phase.PAUSED if late else Phase.RUNNING, late or report.message, requeue)
     if late and not report.restores:
         return _working(status, Phase.PAUSED, late)
@@ -346,6 +348,14 @@ def _act(status: RemediationStatus, phase: Phase, step: str, report: StepReport,
         journal = (*journal, entry)
     update = {"journal": journal, "message": report.message[:8192], "waiting_for": (), "phase": phase}
     return Decision(_settled_up(status.model_copy(update=update), context), intent, report.restores, SOON)
+
+
+def _pause(status: RemediationStatus, report: StepReport, now: datetime) -> float:
+    """Seconds until the next reconcile of a step that waits for its effect, or verifies it."""
+    awaited = [entry.intended_at for entry in status.journal if entry.state is not IntentState.DONE]
+    if report.streak or report.observed or not awaited:
+        return SOONEST
+    return min(max(SOONEST, (now - max(awaited)).total_seconds() * SHARE), LATEST)
 
 
 def _working(status: RemediationStatus, phase: Phase, message: str, requeue: float | None = None) -> Decision:
