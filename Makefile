@@ -104,7 +104,7 @@ in-testbed:
 gameday: setup ## Each incident and its twin on real clusters of both kinds, and SCRIPTS=100 of each against the simulation
 	@EVERY_WRITE=1 $(TESTBED) run env SCRIPTS=$(SCRIPTS) $(VENV)/python -m pytest tests/process tests/gameday tests/contract/differential -s --timeout 3000
 
-gameday-strimzi: setup ## Strimzi's own operators, built from source (STRIMZI_SOURCE=folder or git address), beside ours
+gameday-strimzi: setup ## Strimzi and Cruise Control, built from source (STRIMZI_SOURCE, CRUISE_CONTROL_SOURCE: folder or address), beside ours
 	@$(TESTBED) strimzi-images
 	@$(TESTBED) run $(VENV)/python -m pytest -s tests/strimzi --timeout 3000
 

@@ -23,6 +23,11 @@ PAUSE = "strimzi.io/pause-reconciliation"
 
 @pytest.mark.parametrize("topic_operator", ["there", "away"])
 def test_a_raise_with_and_without_a_kafka_topic(case: StrimziCase, topic_operator: str) -> None:
+    raised(case, topic_operator)
+
+
+def raised(case: StrimziCase, topic_operator: str) -> None:
+    """Factor and min.insync.replicas, of a topic with a KafkaTopic and of one without, under load."""
     kafka, line = case.made_by_strimzi, Timeline(f"a raise of topics, the Topic Operator {topic_operator}")
     owned, strict, lax = (f"{case.name}.{name}" for name in ("owned", "strict", "lax"))
     free, mine = case.topic([0], [1], [2], suffix="free"), [owned, lax]
@@ -137,7 +142,9 @@ def state(case: StrimziCase, name: str) -> str:
     found = kubectl("get", "kafkatopic", name, "-n", case.namespace, "-o", "json", check=False)
     told = "no KafkaTopic"
     if found.returncode == 0:
-        spec = json.loads(found.stdout)["spec"]
-        wanted = f"replicas {spec['replicas']} {spec.get('config', {})}"
+        topic = json.loads(found.stdout)
+        wanted = f"replicas {topic['spec']['replicas']} {topic['spec'].get('config', {})}"
         told = f"KafkaTopic {wanted}, Ready {ready(case.made_by_strimzi, name)}"
+        if asked := topic.get("status", {}).get("replicasChange"):
+            told = f"{told}, Cruise Control is asked for {asked}"
     return f"factor {factor}, min.insync.replicas {minimum}; {told}"

@@ -15,7 +15,7 @@ from tests.testbed.operator_image import operator_image, spark_image
 from tests.testbed.places import cache_root
 from tests.testbed.programs import programs
 from tests.testbed.steps import StepFailedError, say
-from tests.testbed.strimzi_images import strimzi_images
+from tests.testbed.strimzi_images import cruise_control_image, strimzi_images
 
 _IMAGES = ("operator-image", "spark-image", "strimzi-images")
 _AS_ROOT = ("up", "down", "enter", "run", "build", "status", *_IMAGES, "clean-cache")
@@ -83,7 +83,7 @@ def _run(options: argparse.Namespace) -> int:
         "logs": lambda: cluster.logs(options.names),
         "operator-image": lambda: print(*operator_image()),
         "spark-image": lambda: print(*spark_image()),
-        "strimzi-images": lambda: print(*strimzi_images()),
+        "strimzi-images": lambda: print(*strimzi_images(), cruise_control_image()),
         "clean-cache": lambda: shutil.rmtree(cache_root(), ignore_errors=True),
     }
     return verbs[options.verb]() or 0

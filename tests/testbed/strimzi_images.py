@@ -1,7 +1,11 @@
-"""Strimzi's images and manifests, built from Strimzi's source and Maven Central: no registry of images is needed."""
+"""Strimzi's images and manifests, built from Strimzi's source and Maven Central: no registry of images is needed.
+
+Cruise Control is built from its own source: Maven Central never had it.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tarfile
@@ -21,8 +25,17 @@ VERSION = "1.2.0"
 KAFKA_VERSION = "4.3.1"
 OPERATOR_IMAGE = f"kafka-medic.invalid/strimzi-operator:{VERSION}"
 KAFKA_IMAGE = f"kafka-medic.invalid/strimzi-kafka:{VERSION}-kafka-{KAFKA_VERSION}"
+CRUISE_CONTROL_VERSION = "2.5.146"
+CRUISE_CONTROL_IMAGE = f"kafka-medic.invalid/strimzi-cruise-control:{VERSION}-{CRUISE_CONTROL_VERSION}"
 SOURCE_VARIABLE = "STRIMZI_SOURCE"
+CRUISE_CONTROL_SOURCE_VARIABLE = "CRUISE_CONTROL_SOURCE"
 _PUBLIC_SOURCE = "https://github.com/strimzi/strimzi-kafka-operator.git"
+_CRUISE_CONTROL_PUBLIC_SOURCE = "https://github.com/linkedin/cruise-control.git"
+_CRUISE_CONTROL_CODE = (
+    "cruise-control-core/src/main/java",
+    "cruise-control-metrics-reporter/src/main/java",
+    "cruise-control/src/main/java",
+)
 _MODULES = ("cluster-operator", "kafka-agent", "kafka-init", "topic-operator", "tracing-agent", "user-operator")
 _JDK_FIRST = 21
 _USER = "1001:0"
@@ -108,6 +121,78 @@ def strimzi_images() -> StrimziImages:
     key = digest(base.name, jars.name, SOURCES / "strimzi", f"{_VERSIONS} {_MODULES} {_JAVA_MODULES} 1")
     folder = ensure("strimzi", VERSION, key, f"Strimzi {VERSION}", build)
     return StrimziImages(folder / "operator.tar", folder / "kafka.tar", folder / "manifests")
+
+
+def cruise_control_image() -> Path:
+    """The archive of an image that is Strimzi's Kafka with Cruise Control beside it, for its brokers and for Cruise
+    Control itself. Raises StepFailedError that names the variable where the source is not to be had."""
+    kafka = strimzi_images().kafka
+
+    def build(folder: Path, log: Path) -> None:
+        work = folder / "work"
+        work.mkdir()
+        scripts = work / "strimzi"
+        _fetch_source(scripts, log)
+        added = _cruise_control_layer(scripts, work, log)
+        with tarfile.open(kafka) as archive:
+            archive.extractall(work, filter="data")
+        (manifest,) = json.loads((work / "manifest.json").read_text())
+        configuration = json.loads((work / manifest["Config"]).read_text())["config"]
+        configuration["Env"] = [*configuration["Env"], "CRUISE_CONTROL_HOME=/opt/cruise-control"]
+        layers = [*(work / layer for layer in manifest["Layers"]), added]
+        write_image(folder / "cruise-control.tar", CRUISE_CONTROL_IMAGE, layers, **configuration)
+        shutil.rmtree(work)
+
+    pom = SOURCES / "cruise_control" / "pom.xml"
+    key = digest(kafka.parent.name, pom, f"{_CRUISE_CONTROL_CODE} 1")
+    title = f"Cruise Control {CRUISE_CONTROL_VERSION}"
+    return ensure("cruise-control", CRUISE_CONTROL_VERSION, key, title, build) / "cruise-control.tar"
+
+
+def _cruise_control_layer(strimzi: Path, work: Path, log: Path) -> Path:
+    """What the image of Strimzi's Dockerfile has in /opt/cruise-control, and the reporter of metrics for brokers."""
+    home, classes, code = work / "cruise-control", work / "classes", work / "code"
+    copy_jars("Cruise Control's libraries", SOURCES / "cruise_control" / "pom.xml", home / "libs", log)
+    _fetch_cruise_control(code, log)
+    compile_all: list[str | Path] = ["nice", "-n", "5", "javac", "-nowarn", "-proc:none", "-encoding", "UTF-8"]
+    compile_all += ["--release", "17", "-cp", f"{home}/libs/*", "-d", classes, *sorted(code.rglob("*.java"))]
+    run_logged(f"Cruise Control {CRUISE_CONTROL_VERSION} from source", compile_all, log)
+    reporter = work / "cruise-control-metrics-reporter.jar"
+    for jar, package in (
+        (home / "libs" / "cruise-control.jar", ""),
+        (reporter, "com/linkedin/kafka/cruisecontrol/metricsreporter"),
+    ):
+        with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as packed:
+            for file in sorted((classes / package).rglob("*.class")):
+                packed.write(file, file.relative_to(classes).as_posix())
+    for script in (strimzi / "docker-images/kafka-based/kafka/cruise-control-scripts").iterdir():
+        shutil.copy2(script, home)
+        (home / script.name).chmod(0o755)
+    return _layer(
+        work / "cruise-control.tar", [(home, "opt/cruise-control"), (reporter, f"opt/kafka/libs/{reporter.name}")]
+    )
+
+
+def _fetch_cruise_control(tree: Path, log: Path) -> None:
+    """The sources of the release alone: its web pages are not built."""
+    source = os.environ.get(CRUISE_CONTROL_SOURCE_VARIABLE) or _CRUISE_CONTROL_PUBLIC_SOURCE
+    git = ["git", "-c", "safe.directory=*"]
+    repository, archive = Path(source).expanduser().resolve(), tree.with_suffix(".tar")
+    tree.mkdir()
+    try:
+        if not repository.is_dir():
+            repository = tree.with_suffix(".git")
+            clone = ["clone", "--quiet", "--bare", "--depth", "1", "--branch", CRUISE_CONTROL_VERSION]
+            run_logged("Cruise Control's source", [*git, *clone, source, repository], log)
+        of = ("archive", "-o", archive, CRUISE_CONTROL_VERSION, *_CRUISE_CONTROL_CODE)
+        run_logged("Cruise Control's source", [*git, "-C", repository, *of], log)
+    except StepFailedError as fault:
+        raise StepFailedError(
+            f"{fault}\n{source} has no Cruise Control {CRUISE_CONTROL_VERSION}, or cannot be reached: set "
+            f"{CRUISE_CONTROL_SOURCE_VARIABLE} to a git address or a clone"
+        ) from fault
+    with tarfile.open(archive) as content:
+        content.extractall(tree, filter="data")
 
 
 def _jdk() -> Path:
