@@ -40,7 +40,15 @@ _MODULES = ("cluster-operator", "kafka-agent", "kafka-init", "topic-operator", "
 _JDK_FIRST = 21
 _USER = "1001:0"
 _PACKAGES = ("curl", "gawk", "hostname", "net-tools", "openssl", "procps", "tini")
-_JAVA_MODULES = ("java.se", "jdk.crypto.ec", "jdk.httpserver", "jdk.management.agent", "jdk.unsupported", "jdk.zipfs")
+_JAVA_MODULES = (
+    "java.se",
+    "jdk.crypto.ec",
+    "jdk.httpserver",
+    "jdk.management",
+    "jdk.management.agent",
+    "jdk.unsupported",
+    "jdk.zipfs",
+)
 _POM = "http://maven.apache.org/POM/4.0.0"
 _ONLY_TESTS = ("docker-java", "hamcrest", "junit", "mockito", "mockkube", "opentest4j", "test-container", "wiremock")
 # Maven Central never had Cruise Control, and mirrors of it lack some of the others.
