@@ -112,7 +112,7 @@ def cluster_operator(replicas: int) -> None:
 
 
 def rebalancing() -> None:
-    """A KafkaRebalance as it is while Cruise Control is at it."""
+    """A KafkaRebalance as it is while Cruise Control is moving replicas."""
     meta = {"name": "full", "namespace": NAMESPACE, "labels": {"strimzi.io/cluster": "events"}}
     body = {"apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaRebalance", "metadata": meta, "spec": {}}
     operator.apply([body])

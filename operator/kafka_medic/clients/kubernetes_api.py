@@ -46,8 +46,11 @@ def _imported_at_first_call(*names: str) -> Iterator[None]:
             del sys.modules[name]
 
 
+_OTHERS = ("dynamic", "informer", "leaderelection", "stream", "watch")
 # Only the refresh of an OIDC token, streams and typed models call these. They take a third of the client's start.
-with _imported_at_first_call("dateutil.parser", "kubernetes.stream", "oauthlib.oauth2", "requests_oauthlib"):
+with _imported_at_first_call(
+    "dateutil.parser", "oauthlib.oauth2", "requests_oauthlib", *(f"kubernetes.{name}" for name in _OTHERS)
+):
     from kubernetes import client, config
     from kubernetes.client.exceptions import ApiException
     from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, KubeConfigLoader, KubeConfigMerger
