@@ -171,6 +171,10 @@ class Rollout:
     name: str
     reason: str
 
+    def __str__(self) -> str:
+        state = "is in progress" if self.kind == "KafkaRebalance" else "is being rolled out"
+        return f"{self.kind} {self.name} {state}"
+
 
 @dataclass(frozen=True, slots=True)
 class ClientSoftware:

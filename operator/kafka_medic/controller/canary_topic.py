@@ -98,7 +98,7 @@ def hindrances(snapshot: Snapshot, topic: str) -> tuple[str, ...]:
     found = [*unknown, *_broker_hindrances(brokers)]
     if silent := [b.id for b in brokers if snapshot.unplaced and b.pod is None]:
         found.append(f"not yet known in which Pods: brokers {', '.join(map(str, silent))}")
-    found += [f"{r.kind} {r.name} is being rolled out" for r in snapshot.rollouts or ()]
+    found += map(str, snapshot.rollouts or ())
     live = {b.id for b in brokers if b.live}
     if any(v.members is None or set(v.members) != live for v in snapshot.views or () if v.broker in live):
         found.append("the brokers disagree on the members")

@@ -269,7 +269,7 @@ def nothing_rolls_out(snapshot: Snapshot, asked_for: frozenset[str] = frozenset(
             message = "the snapshot has no source rollouts; its writer must check for rollouts"
             return (Reason(guard, Verdict.ALLOW, message),)
         return (Reason(guard, Verdict.UNKNOWN, "whether a rollout of the brokers is in progress is not known"),)
-    reasons = [f"{r.kind} {r.name} is being rolled out: {r.reason}" for r in snapshot.rollouts]
+    reasons = [f"{r}: {r.reason}" for r in snapshot.rollouts]
     reasons += [
         f"Pod {pod.name} has the annotation {STRIMZI_ROLL}, so Strimzi will restart it; wait, or remove the annotation"
         for pod in snapshot.every_pod()

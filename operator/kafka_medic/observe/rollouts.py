@@ -197,7 +197,8 @@ def _strimzi_cluster(
     for item in _of_cluster(api, f"{kinds}/kafkarebalances", cluster):
         states = [c["type"] for c in (item.get("status") or {}).get("conditions") or () if c.get("status") == "True"]
         if moving := REBALANCING.intersection(states):
-            yield Rollout("KafkaRebalance", item["metadata"]["name"], f"Cruise Control is moving replicas ({min(moving)})")
+            reason = f"Cruise Control is moving replicas ({min(moving)})"
+            yield Rollout("KafkaRebalance", item["metadata"]["name"], reason)
 
 
 def _of_cluster(api: KubernetesApi, path: str, cluster: str) -> Sequence[Object]:

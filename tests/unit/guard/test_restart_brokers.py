@@ -121,6 +121,12 @@ def test_a_pod_that_has_not_answered_is_restarted_by_strimzi_all_the_same(field)
     only(world, "NoForeignRollout", Verdict.WAIT, "Pod kafka-9 has the annotation")
 
 
+def test_a_rebalance_is_not_called_a_rollout():
+    rollout = Rollout("KafkaRebalance", "full", "Cruise Control is moving replicas (Rebalancing)")
+    assert str(rollout) == "KafkaRebalance full is in progress"
+    assert str(Rollout("Kafka", "events", "2 of 3 Pods")) == "Kafka events is being rolled out"
+
+
 def test_rollouts_that_could_not_be_read_are_not_none():
     only(worlds.healthy(rollouts=None), "NoForeignRollout", Verdict.UNKNOWN, "is not known")
     failed = refusals(worlds.healthy(rollouts=None, sources=worlds.sources(rollouts="403")))
