@@ -276,14 +276,14 @@ def test_a_replica_that_is_behind_on_the_broker_that_leaves_is_named_before_anyt
     emptied(world)
 
 
-def test_a_topic_that_is_made_anew_is_not_given_anything_back() -> None:
+def test_a_topic_that_is_made_anew_loses_nothing() -> None:
     world = asked()
     world.approve(world.until_phase("AwaitingApproval"))
     world.until(lambda: [s.name for s in world.run().status.steps if s.phase == "Succeeded"][-1:] == ["copy-replicas"])
     replicas = [list(world.kafka.partitions[TopicPartition("orders", n)].replicas) for n in range(3)]
     world.kafka.delete("orders")
     world.kafka.topic("orders", *replicas)
-    world.until_phase("Superseded")
+    world.until_phase("Succeeded")
     found = [world.kafka.partitions[TopicPartition("orders", n)].replicas for n in range(3)]
     assert found == replicas
 

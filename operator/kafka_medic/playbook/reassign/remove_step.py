@@ -16,7 +16,6 @@ from kafka_medic.guard.removal import Removals
 from kafka_medic.guard.rows import troubled_rows
 from kafka_medic.playbook.effects import DropReplicas
 from kafka_medic.playbook.portions import followed_by, portion
-from kafka_medic.playbook.preconditions import recreated_topics
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import PartitionChange, Plan, ReplicaMoves, ReplicaRemovals
@@ -136,8 +135,8 @@ def give_back(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapsh
     first = {TopicPartition(c.topic, c.partition): c.replicas_before for c in plan.part(ReplicaMoves).changes}
     current = _current(snapshot, {b for replicas in first.values() for b in replicas})
     due: dict[TopicPartition, tuple[int, ...]] = {}
-    kept, others = [], set(recreated_topics(plan, snapshot))
-    for row in snapshot.rows({tp for tp in last if tp.topic not in others}):
+    kept = []
+    for row in snapshot.rows(set(last)):
         now = standing(last[row.tp], row)
         if now is Standing.UNKNOWN:
             return StepReport(StepState.UNKNOWN, f"replicas or ISR could not be read of {row.tp}", restores=True)
