@@ -28,6 +28,7 @@ from kafka_medic.playbook.owners.owned_plan import unplanned_owner
 from kafka_medic.playbook.reassign import log_dirs_step, reassign_step, remove_step
 from kafka_medic.playbook.reassign.even_plan import even_plan
 from kafka_medic.playbook.reassign.leave_plan import leave_plan
+from kafka_medic.playbook.reassign.other_racks import other_racks, planned_racks
 from kafka_medic.playbook.reassign.parameters import (
     ADDED,
     EVENED,
@@ -134,13 +135,15 @@ class ReassignPartitions(Action):
         others = f"another client reassigned {done.topic}-{done.partition}" if done else None
         replaced = at.plan.part(ReplicaMoves).replaced
         back = reassign_step.came_back(replaced, at.snapshot, found, directories=_directories(at))
-        return drifted or others or back or _fills(at) or _has_room_again(at) or unplanned_owner(at.plan, at.snapshot)
+        why = drifted or others or back or other_racks(at)
+        return why or _fills(at) or _has_room_again(at) or unplanned_owner(at.plan, at.snapshot)
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         own = at.plan.part(ReplicaMoves)
         moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in own.changes]
         factor = own.replication_factor or 1
         yield from judge_reassign(at.snapshot, moves, factor, at.now, replaced=own.replaced).reasons
+        yield from planned_racks(at)
         yield owners.owners_paused(at.snapshot, own.topics())
         yield from disk_has_room(at.snapshot, _incoming(at, intent), _kept(at))
 
@@ -232,6 +235,7 @@ class RemoveReplicas(Action):
         planned = remove_step.removals(at.plan)
         asked = intent.targets if isinstance(intent, effects.DropReplicas) else planned
         yield from judge_removal(at.snapshot, {tp: planned[tp] for tp in asked if tp in planned}, at.now).reasons
+        yield from planned_racks(at)
         yield owners.owners_paused(at.snapshot, at.plan.part(ReplicaRemovals).topics())
 
     def assess(self, at: StepContext) -> StepReport:
