@@ -10,28 +10,12 @@ import pytest
 from kafka_medic.clients.answers import LogDir, LogDirs
 from kafka_medic.resources.remediation_plan import ReplicaRemovals
 from tests.scenario.four_brokers import four_brokers
-from tests.scenario.test_relieve_disk import GB, asked, filling, grow, proposed
+from tests.scenario.test_relieve_disk import GB, asked, filling
 from tests.scenario.test_uneven_brokers import findings, uneven, wait
-from tests.simulation import brokers
 
 
 def not_yet(lost: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(raises=AssertionError, strict=True, reason=lost)
-
-
-@not_yet("where Kafka deletes files later than by default, relieve-disk is proposed again meanwhile")
-def test_room_that_comes_after_ten_minutes_is_not_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brokers, "FILE_DELETE_DELAY", 600.0)  # log.segment.delete.delay.ms of the brokers
-    world = filling()
-    world.approve(proposed(world))
-    for _ in range(80):
-        grow(world, seconds=5.0)
-        if world.run().status.phase == "Succeeded":
-            break
-    for _ in range(100):
-        grow(world, seconds=5.0)
-    runs = [(r.spec.playbook.name, r.status.phase) for r in world.runs()]
-    assert [name for name, _ in runs].count("relieve-disk") == 1, runs
 
 
 @not_yet("replicas of topics that the operator may not see are not counted, though the broker lists them")

@@ -11,6 +11,7 @@ from kafka_medic.clients.answers import LogDir, LogDirs
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import ReplicaMoves, ReplicaRemovals
+from tests.simulation import brokers
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
@@ -424,3 +425,17 @@ def test_receivers_keep_their_share_also_where_the_approval_comes_late() -> None
     for broker in (3, 4, 5):
         world.kafka.partitions[TopicPartition(f"big{broker}", 0)].size = 1000 * GB
     world.until_phase("Succeeded")
+
+
+def test_room_that_comes_after_ten_minutes_is_not_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "FILE_DELETE_DELAY", 600.0)  # log.segment.delete.delay.ms of the brokers
+    world = filling()
+    world.approve(proposed(world))
+    for _ in range(80):
+        grow(world, seconds=5.0)
+        if world.run().status.phase == "Succeeded":
+            break
+    for _ in range(100):
+        grow(world, seconds=5.0)
+    runs = [(r.spec.playbook.name, r.status.phase) for r in world.runs()]
+    assert [name for name, _ in runs].count("relieve-disk") == 1, runs
