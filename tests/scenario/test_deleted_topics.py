@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
+import pyarrow.compute as pc
 import pytest
 
+from kafka_medic.clients.failures import ReadFailed
+from kafka_medic.clients.ports import BrokerView
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import StepPhase
 from tests.scenario.four_brokers import LAST, QUIET, held, throttles, watched
@@ -209,6 +213,35 @@ def test_a_topic_that_the_only_broker_that_answers_has_not_heard_of_is_not_delet
     world.until_phase("Succeeded")
     assert held(world) == []
     assert world.run().status.deleted_topics == ()
+
+
+def test_a_topic_that_the_operator_may_not_see_any_more_is_not_deleted() -> None:
+    """No broker's metadata has it, and brokers list its replicas."""
+    world = approved(several(copies=0))
+    world.until(lambda: copying(world), seconds=1.0)
+    hides = world.kafka._answers
+    writes = len(world.kafka.writes)
+
+    def without_it(brokers: Sequence[int]) -> Mapping[int, BrokerView | ReadFailed]:
+        return {b: _hidden(a) if isinstance(a, BrokerView) else a for b, a in hides(brokers).items()}
+
+    world.kafka._answers = without_it  # type: ignore[method-assign]
+    for _ in range(10):
+        world.step()
+    run = world.run()
+    assert run.status.deleted_topics == ()
+    assert run.status.phase == "Blocked"
+    assert f"whether topic {GOES} was deleted is not known" in run.status.message
+    assert len(world.kafka.writes) == writes
+    world.kafka._answers = hides  # type: ignore[method-assign]
+    world.kafka.copies_per_tick = 2
+    world.until_phase("Succeeded")
+    assert held(world) == []
+
+
+def _hidden(view: BrokerView) -> BrokerView:
+    states = view.states
+    return view if states is None else replace(view, states=states.filter(pc.field("topic") != GOES))
 
 
 def test_a_topic_that_one_broker_does_not_report_is_not_deleted() -> None:

@@ -9,41 +9,12 @@ import pytest
 
 from kafka_medic.clients.answers import LogDir, LogDirs
 from kafka_medic.resources.remediation_plan import ReplicaRemovals
-from tests.scenario.four_brokers import four_brokers
 from tests.scenario.test_relieve_disk import GB, asked, filling
 from tests.scenario.test_uneven_brokers import findings, uneven, wait
 
 
 def not_yet(lost: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(raises=AssertionError, strict=True, reason=lost)
-
-
-@not_yet("replicas of topics that the operator may not see are not counted, though the broker lists them")
-def test_a_broker_that_reports_a_replica_does_not_hold_none() -> None:
-    world = four_brokers(controllers={100, 101, 102})
-    listed = world.kafka._directories
-
-    def with_secret(broker: int) -> LogDirs:
-        """DescribeLogDirs lists every replica, and Metadata the topics that one may see."""
-        found = listed(broker)
-        return LogDirs(tuple(_and_secret(d) if broker == 3 else d for d in found.directories))
-
-    world.kafka._directories = with_secret  # type: ignore[method-assign]
-    world.ask("evacuate-broker", brokers="3")
-    world.approve(world.until_phase("AwaitingApproval"))
-    world.until_phase("Succeeded")
-    assert "so its Pod may go" not in world.run().status.message, world.run().status.message
-
-
-def _and_secret(directory: LogDir) -> LogDir:
-    rows = directory.replicas
-    assert rows is not None
-    more = (
-        pa.table({"topic": ["secret"], "partition": [0], "bytes": [5 * 10**9]})
-        .select(rows.column_names)
-        .cast(rows.schema)
-    )
-    return replace(directory, replicas=pa.concat_tables([rows, more]))
 
 
 @not_yet("a new broker under the id of one that was emptied is not filled, until the Remediation is deleted")

@@ -2,6 +2,8 @@
 
 `Snapshot.partitions` has what is decided, and a topic that is not there has no row: one that was deleted, and one of
 which the only account that was read is an old one. So a topic counts as deleted only by more than half of the voters.
+Metadata leaves out a topic that one may not see. So a broker that reports none, and lists a replica of it, stands
+against its deletion.
 """
 
 from __future__ import annotations
@@ -35,12 +37,15 @@ def deleted(snapshot: Snapshot, planned: Mapping[str, str | None]) -> dict[str, 
             doubtful.append(topic)
     accounts = _accounts(snapshot, doubtful)
     return found | {
-        topic: True if _witnessed(snapshot, accounts[topic], present.get(topic) or GONE) else None for topic in doubtful
+        topic: _witnessed(snapshot, topic, accounts[topic], present.get(topic) or GONE) or None for topic in doubtful
     }
 
 
-def _witnessed(snapshot: Snapshot, accounts: dict[int, str], shown: str) -> bool:
-    """Whether the accounts decide what the Snapshot shows, and more than half of the voters give it."""
+def _witnessed(snapshot: Snapshot, topic: str, accounts: dict[int, str], shown: str) -> bool:
+    """Whether the accounts decide what the Snapshot shows, more than half of the voters give it, and no broker lists a
+    replica of a topic that it does not report."""
+    if any(accounts.get(b.id) == GONE and topic in (b.unknown_topics or ()) for b in snapshot.brokers or ()):
+        return False
     voters = len(_voters(snapshot))
     controller = snapshot.controller.id if snapshot.controller else None
     given = sum(account == shown for account in accounts.values())

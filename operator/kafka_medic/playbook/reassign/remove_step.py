@@ -107,8 +107,25 @@ def what_is_left(plan: Plan, snapshot: Snapshot) -> str:
             verb = "replica is" if len(held) == 1 else "replicas are"
             told.append(f"{len(held)} {verb} still on broker {broker}, which has to stay for {some(held, 5)}")
         else:
-            told.append(f"broker {broker} holds no replica any more, {_pod_may_go(broker, snapshot)}")
+            told.append(f"broker {broker} holds {_what_nobody_sees(broker, snapshot)}")
     return "; ".join(told)
+
+
+def _what_nobody_sees(broker: int, snapshot: Snapshot) -> str:
+    """Of a broker that holds no replica by the metadata, which names only the topics that the operator may see."""
+    found = snapshot.broker(broker)
+    unknown = None if found is None else found.unknown_topics
+    if unknown is None:
+        return (
+            "no replica of a topic that the operator sees; whether it holds others is not known, since its log "
+            "directories could not be read: its Pod has to stay until then"
+        )
+    if unknown:
+        return (
+            f"no replica of a topic that the operator sees, but lists replicas of topic {some(unknown, 5)}: its Pod "
+            "has to stay for them"
+        )
+    return f"no replica any more, {_pod_may_go(broker, snapshot)}"
 
 
 def _pod_may_go(broker: int, snapshot: Snapshot) -> str:
