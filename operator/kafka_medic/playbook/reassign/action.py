@@ -379,19 +379,21 @@ def _room_not_known(own: ReplicaMoves, snapshot: Snapshot | None) -> Iterator[st
         yield f"the free disk space of broker {some(silent)} is not known"
 
 
-def _incoming(at: StepContext, intent: Intent | None) -> dict[int, int]:
+def _incoming(at: StepContext, intent: Intent | None) -> dict[int, int | None]:
     """Bytes that each broker gets by the effect and by what is on its way; before the first one by the wave that comes
-    first. Sizes as they are now, or else as the plan saw them."""
+    first. Sizes as they are now, or else as the plan saw them. None where one of them is not known."""
     asked = intent.targets.keys() if isinstance(intent, effects.Reassign) else None
-    coming: Counter[int] = Counter()
+    coming: dict[int, int | None] = {}
     for standing in standings(at.plan.part(ReplicaMoves).changes, at.snapshot):
         change, row = standing.change, standing.row
         due = standing.position is Position.BEFORE and (change.wave == 0 if asked is None else standing.tp in asked)
         if not due and standing.position is not Position.MOVING:
             continue
         size = row.size_bytes if row is not None and row.size_bytes is not None else change.size_bytes
-        coming.update({b: size or 0 for b in change.replicas if b not in change.replicas_before})
-    return dict(coming)
+        for broker in set(change.replicas) - set(change.replicas_before):
+            before = coming.get(broker, 0)
+            coming[broker] = None if size is None or before is None else before + size
+    return coming
 
 
 def _kept(at: StepContext) -> dict[int, Kept]:
