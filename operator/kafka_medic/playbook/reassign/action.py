@@ -44,7 +44,7 @@ from kafka_medic.playbook.reassign.parameters import (
 from kafka_medic.playbook.reassign.positions import Position, growth, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
 from kafka_medic.playbook.reassign.rate import RATES
-from kafka_medic.playbook.reassign.relieve_plan import relieve_plan
+from kafka_medic.playbook.reassign.relieve_plan import about_own_sizes, relieve_plan
 from kafka_medic.playbook.reassign.room import LEAST_FREE, filling_volumes
 from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST
 from kafka_medic.playbook.reassign.within_plan import about_volumes, above_share
@@ -111,6 +111,10 @@ class ReassignPartitions(Action):
         if asked_of(playbook.spec.steps[index]) not in fitting:
             path = f"spec.steps[{index}].with.replicas"
             yield Problem(path, "is not supported by this step", f"write {' or '.join(fitting)}")
+
+    def reads(self, request: PlanRequest, others: Callable[[], Sequence[OtherRun] | None]) -> Questions:  # noqa: ARG002
+        step = request.step(self.name)
+        return Questions() if step is None or asked_of(step) != RELIEVED else about_own_sizes(request, step)
 
     def plan(self, request: PlanRequest) -> Plan | Refusal:
         step = request.step(self.name)
