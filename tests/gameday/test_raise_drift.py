@@ -196,13 +196,11 @@ def a_topic_deleted(run: Raise) -> None:
     # On ZooKeeper it goes when its reassignment ends.
     records.delete_topic(run.case.boot, doomed)
     run.case.topics.remove(doomed)
-    done = run.until(begun, "Superseded", 180)
+    done = run.until(begun, "Succeeded", 300)
+    assert done["status"]["deletedTopics"] == [doomed]
     assert doomed in done["status"]["message"]
-    assert "gone" in done["status"]["message"]
     run.as_it_was()
-    left = sum(len(run.replicas(TopicPartition(kept, n))) == 1 for n in range(6))
-    if left:
-        run.again(begun, left)
+    assert all(len(run.replicas(TopicPartition(kept, n))) == 3 for n in range(6))
 
 
 def taken_over_by_somebody(run: Raise) -> None:

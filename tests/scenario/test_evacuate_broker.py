@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pyarrow as pa
 import pytest
 
+from kafka_medic.clients.answers import LogDir, LogDirs
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import ReplicaMoves, ReplicaRemovals
@@ -276,14 +280,14 @@ def test_a_replica_that_is_behind_on_the_broker_that_leaves_is_named_before_anyt
     emptied(world)
 
 
-def test_a_topic_that_is_made_anew_is_not_given_anything_back() -> None:
+def test_a_topic_that_is_made_anew_loses_nothing() -> None:
     world = asked()
     world.approve(world.until_phase("AwaitingApproval"))
     world.until(lambda: [s.name for s in world.run().status.steps if s.phase == "Succeeded"][-1:] == ["copy-replicas"])
     replicas = [list(world.kafka.partitions[TopicPartition("orders", n)].replicas) for n in range(3)]
     world.kafka.delete("orders")
     world.kafka.topic("orders", *replicas)
-    world.until_phase("Superseded")
+    world.until_phase("Succeeded")
     found = [world.kafka.partitions[TopicPartition("orders", n)].replicas for n in range(3)]
     assert found == replicas
 
@@ -458,3 +462,48 @@ def test_the_time_left_is_of_the_rate_in_force() -> None:
     progress = next(s.progress for s in world.run().status.steps if s.name == "copy-replicas")
     assert rate == 1_000_000
     assert progress.seconds_left >= 8_000_000_000 // rate, (progress.seconds_left, rate)
+
+
+def test_a_broker_that_reports_a_replica_does_not_hold_none() -> None:
+    world = four_brokers(controllers={100, 101, 102})
+    listed = world.kafka._directories
+
+    def with_secret(broker: int) -> LogDirs:
+        """DescribeLogDirs lists every replica, and Metadata the topics that one may see."""
+        found = listed(broker)
+        return LogDirs(tuple(_and_secret(d) if broker == 3 else d for d in found.directories))
+
+    world.kafka._directories = with_secret  # type: ignore[method-assign]
+    world.ask("evacuate-broker", brokers="3")
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until_phase("Succeeded")
+    assert "so its Pod may go" not in world.run().status.message, world.run().status.message
+    assert "lists replicas of topic secret: its Pod has to stay" in world.run().status.message
+
+
+def test_a_broker_whose_log_directories_cannot_be_read_is_not_said_to_be_empty() -> None:
+    world = four_brokers(controllers={100, 101, 102})
+    world.ask("evacuate-broker", brokers="3")
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: held(world) == [], seconds=1.0)
+    listed = world.kafka._directories
+
+    def unreadable(broker: int) -> LogDirs:
+        return (
+            LogDirs((LogDir("/data/0", None, error="CLUSTER_AUTHORIZATION_FAILED"),)) if broker == 3 else listed(broker)
+        )
+
+    world.kafka._directories = unreadable  # type: ignore[method-assign]
+    world.until_phase("Succeeded")
+    assert "directories could not be read: its Pod has to stay" in world.run().status.message
+
+
+def _and_secret(directory: LogDir) -> LogDir:
+    rows = directory.replicas
+    assert rows is not None
+    more = (
+        pa.table({"topic": ["secret"], "partition": [0], "bytes": [5 * 10**9]})
+        .select(rows.column_names)
+        .cast(rows.schema)
+    )
+    return replace(directory, replicas=pa.concat_tables([rows, more]))

@@ -99,3 +99,55 @@ def test_brokers_are_made_even_with_as_many_moves_as_were_allowed(most: str, mov
     assert held[3] == moves
     assert max(held.values()) == (4 if moves == 1 else 3)
     whole(world)
+
+
+def test_a_plan_for_other_racks_is_not_carried_out() -> None:
+    kafka = SimKafka(racks={0: "a", 1: "b", 2: "a", 3: "c"})
+    kafka.topic("orders", [0, 1, 2], size=1_000_000)
+    kafka.dynamic["TOPIC", "orders", MIN_ISR] = "2"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET)
+    world.with_pods()
+    world.ask("spread-racks")
+    world.until_phase("AwaitingApproval")
+    kafka.racks |= {2: "c", 0: "a", 3: "b"}  # brokers were restarted with the racks that they are truly in
+    for _ in range(10):
+        world.step()
+    if world.run().status.phase == "AwaitingApproval":
+        world.approve(world.run())
+    for _ in range(30):
+        world.step()
+    assert "broker 3 is in rack b (planned: rack c)" in str(world.run().status.conditions)
+    racks = {kafka.racks[b] for p in kafka.partitions.values() for b in p.replicas}
+    assert len(racks) == 3, (racks, world.run().status.phase, world.run().status.message)
+
+
+def test_racks_that_change_between_the_copy_and_the_removal_end_the_run_and_nothing_is_lost() -> None:
+    """What was copied for the racks that were goes again."""
+    world = crowded()
+    world.ask("spread-racks")
+    world.approve(world.until_phase("AwaitingApproval"))
+    before = {tp: sorted(part.replicas) for tp, part in world.kafka.partitions.items()}
+    world.until(lambda: sum(len(p.isr) == 4 for p in world.kafka.partitions.values()) == 2, seconds=1.0)
+    world.kafka.racks |= {2: "a"}
+    run = world.until_phase("Superseded")
+    assert "broker 2 is in rack a (planned: rack b)" in run.status.message
+    assert {tp: sorted(part.replicas) for tp, part in world.kafka.partitions.items()} == before
+    whole(world)
+
+
+@pytest.mark.parametrize("aware", [True, False])
+def test_racks_count_where_they_are_used(aware: bool) -> None:
+    """A plan that looked at no rack is the same for others."""
+    kafka = SimKafka(racks=dict(RACKS))
+    kafka.topic("orders", [0], size=5_000_000)
+    kafka.dynamic["TOPIC", "orders", MIN_ISR] = "1"
+    world = World(kafka)
+    world.install(brokers=BROKERS, remediation=QUIET, expectations={"rackAware": aware})
+    world.with_pods()
+    world.ask("raise-replication-factor")
+    world.until_phase("AwaitingApproval")
+    kafka.racks |= dict.fromkeys(RACKS, "z")
+    for _ in range(6):
+        world.step()
+    assert ("racks have changed since the plan" in str(world.run().status.conditions)) is aware

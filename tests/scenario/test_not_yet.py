@@ -2,111 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import pyarrow as pa
 import pytest
 
-from kafka_medic.clients.answers import LogDir, LogDirs
-from kafka_medic.resources.remediation_plan import ReplicaRemovals
-from tests.scenario.four_brokers import QUIET, four_brokers
-from tests.scenario.test_relieve_disk import GB, asked, filling, grow, proposed
 from tests.scenario.test_uneven_brokers import findings, uneven, wait
-from tests.simulation import brokers
-from tests.simulation.brokers import MIN_ISR
-from tests.simulation.kafka import SimKafka
-from tests.simulation.world import BROKERS, World
 
 
 def not_yet(lost: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(raises=AssertionError, strict=True, reason=lost)
-
-
-@not_yet("one topic of many is deleted, and every copy that was made is removed again")
-def test_a_topic_that_is_deleted_does_not_undo_what_was_copied_of_others() -> None:
-    kafka = SimKafka(racks=dict.fromkeys(range(4)))
-    for n in range(10):
-        kafka.topic(f"orders{n}", [3, 1, 2], size=1_000_000)
-        kafka.dynamic["TOPIC", f"orders{n}", MIN_ISR] = "2"
-    world = World(kafka)
-    world.install(brokers=BROKERS, remediation=QUIET)
-    world.with_pods()
-    world.ask("evacuate-broker", brokers="3")
-    world.approve(world.until_phase("AwaitingApproval"))
-    world.until(lambda: sum(len(p.isr) == 4 for p in kafka.partitions.values()) >= 8)
-    kafka.delete("orders9")
-    for _ in range(40):
-        world.step()
-    run = world.run()
-    assert run.status.phase == "Succeeded", (
-        run.status.phase,
-        run.status.message,
-        [p.replicas for p in kafka.partitions.values()],
-    )
-
-
-@not_yet("racks that change after the approval are not looked at again")
-def test_a_plan_for_other_racks_is_not_carried_out() -> None:
-    kafka = SimKafka(racks={0: "a", 1: "b", 2: "a", 3: "c"})
-    kafka.topic("orders", [0, 1, 2], size=1_000_000)
-    kafka.dynamic["TOPIC", "orders", MIN_ISR] = "2"
-    world = World(kafka)
-    world.install(brokers=BROKERS, remediation=QUIET)
-    world.with_pods()
-    world.ask("spread-racks")
-    world.until_phase("AwaitingApproval")
-    kafka.racks |= {2: "c", 0: "a", 3: "b"}  # brokers were restarted with the racks that they are truly in
-    for _ in range(10):
-        world.step()
-    if world.run().status.phase == "AwaitingApproval":
-        world.approve(world.run())
-    for _ in range(30):
-        world.step()
-    racks = {kafka.racks[b] for p in kafka.partitions.values() for b in p.replicas}
-    assert len(racks) == 3, (racks, world.run().status.phase, world.run().status.message)
-
-
-@not_yet("where Kafka deletes files later than by default, relieve-disk is proposed again meanwhile")
-def test_room_that_comes_after_ten_minutes_is_not_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brokers, "FILE_DELETE_DELAY", 600.0)  # log.segment.delete.delay.ms of the brokers
-    world = filling()
-    world.approve(proposed(world))
-    for _ in range(80):
-        grow(world, seconds=5.0)
-        if world.run().status.phase == "Succeeded":
-            break
-    for _ in range(100):
-        grow(world, seconds=5.0)
-    runs = [(r.spec.playbook.name, r.status.phase) for r in world.runs()]
-    assert [name for name, _ in runs].count("relieve-disk") == 1, runs
-
-
-@not_yet("replicas of topics that the operator may not see are not counted, though the broker lists them")
-def test_a_broker_that_reports_a_replica_does_not_hold_none() -> None:
-    world = four_brokers(controllers={100, 101, 102})
-    listed = world.kafka._directories
-
-    def with_secret(broker: int) -> LogDirs:
-        """DescribeLogDirs lists every replica, and Metadata the topics that one may see."""
-        found = listed(broker)
-        return LogDirs(tuple(_and_secret(d) if broker == 3 else d for d in found.directories))
-
-    world.kafka._directories = with_secret  # type: ignore[method-assign]
-    world.ask("evacuate-broker", brokers="3")
-    world.approve(world.until_phase("AwaitingApproval"))
-    world.until_phase("Succeeded")
-    assert "so its Pod may go" not in world.run().status.message, world.run().status.message
-
-
-def _and_secret(directory: LogDir) -> LogDir:
-    rows = directory.replicas
-    assert rows is not None
-    more = (
-        pa.table({"topic": ["secret"], "partition": [0], "bytes": [5 * 10**9]})
-        .select(rows.column_names)
-        .cast(rows.schema)
-    )
-    return replace(directory, replicas=pa.concat_tables([rows, more]))
 
 
 @not_yet("a new broker under the id of one that was emptied is not filled, until the Remediation is deleted")
@@ -129,30 +31,3 @@ def test_a_new_broker_under_an_old_id_gets_its_share() -> None:
     world.api.objects[path] = pod
     wait(world, 4)
     assert "LoadUneven/replicas" in findings(world), [f["id"] for f in world.cluster()["status"].get("findings", [])]
-
-
-@not_yet("what leaves a volume counts as large as it is on the leader")
-def test_what_leaves_a_volume_is_what_is_on_it() -> None:
-    """log3 and log4 are compacted: broker 0 cleaned its copies, the leader is not there yet."""
-    world = filling()
-    listed = world.kafka._directories
-    small = {"log3": 2 * GB, "log4": 3 * GB}
-
-    def cleaned(broker: int) -> LogDirs:
-        found = listed(broker)
-        return LogDirs(tuple(_shrunk(d, small) for d in found.directories)) if broker == 0 else found
-
-    world.kafka._directories = cleaned  # type: ignore[method-assign]
-    plan = asked(world, brokers="0", freeSharePercent="30").status.plan
-    assert plan is not None
-    own = {"log0": 100, "log1": 60, "log2": 30, "log3": 2, "log4": 3}
-    leaves = sum(own[c.topic] for c in plan.part(ReplicaRemovals).each() if 0 not in c.replicas)
-    assert leaves >= 55, (leaves, plan.summary)
-
-
-def _shrunk(directory: LogDir, sizes: dict[str, int]) -> LogDir:
-    rows = directory.replicas
-    assert rows is not None
-    told = [sizes.get(t, b) for t, b in zip(rows["topic"].to_pylist(), rows["bytes"].to_pylist(), strict=True)]
-    columns = [pa.array(told, pa.int64()) if name == "bytes" else rows[name] for name in rows.column_names]
-    return replace(directory, replicas=pa.table(columns, schema=rows.schema))

@@ -37,7 +37,7 @@ def test_the_digest_covers_topic_ids() -> None:
 
 
 def test_a_recreated_topic_ends_the_approved_plan() -> None:
-    """A topic of an approved plan is deleted and created again. The run ends."""
+    """The only topic of an approved plan is deleted and created again. The run ends."""
     kafka, world = one_thin_topic()
     run = world.until_phase("AwaitingApproval")
     world.approve(run)
@@ -46,6 +46,6 @@ def test_a_recreated_topic_ends_the_approved_plan() -> None:
     before = list(kafka.writes)
     world.until_phase("Superseded")
     (ended,) = [r for r in world.runs() if r.status.phase == "Superseded"]
-    assert "deleted and recreated since the plan was made: topic orders" in ended.status.message
+    assert "every topic of the plan was deleted since it was made: orders" in ended.status.message
     assert not [w for w in kafka.writes[len(before) :] if w.startswith("reassign")]
     assert kafka.partitions[TopicPartition("orders", 0)].replicas == [1]

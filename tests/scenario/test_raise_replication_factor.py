@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import ReplicaMoves
@@ -235,9 +236,11 @@ def test_drift_before_the_start_voids_the_approval(world: World) -> None:
 
 def test_drift_in_mid_run_cancels_restores_and_ends(world: World) -> None:
     under_way(world)
-    world.kafka.delete("orders")
+    part = world.kafka.partitions[TopicPartition("orders", 0)]
+    world.kafka.reassigned(part, [1], [1, 0])  # by somebody else
     run = world.until_phase("Superseded")
-    assert "orders-0 no longer exists" in run.status.message
+    assert "another client is reassigning orders-0" in run.status.message
+    part.withdraw(world.kafka.up)
     assert not any(p.adding for p in world.kafka.partitions.values())
     assert throttles(world) == []
     world.kafka.copies_per_tick = 2

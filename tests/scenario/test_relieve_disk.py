@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -11,6 +12,7 @@ from kafka_medic.clients.answers import LogDir, LogDirs
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import ReplicaMoves, ReplicaRemovals
+from tests.simulation import brokers
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
@@ -424,3 +426,43 @@ def test_receivers_keep_their_share_also_where_the_approval_comes_late() -> None
     for broker in (3, 4, 5):
         world.kafka.partitions[TopicPartition(f"big{broker}", 0)].size = 1000 * GB
     world.until_phase("Succeeded")
+
+
+def test_room_that_comes_after_ten_minutes_is_not_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "FILE_DELETE_DELAY", 600.0)  # log.segment.delete.delay.ms of the brokers
+    world = filling()
+    world.approve(proposed(world))
+    for _ in range(80):
+        grow(world, seconds=5.0)
+        if world.run().status.phase == "Succeeded":
+            break
+    for _ in range(100):
+        grow(world, seconds=5.0)
+    runs = [(r.spec.playbook.name, r.status.phase) for r in world.runs()]
+    assert [name for name, _ in runs].count("relieve-disk") == 1, runs
+
+
+def test_what_leaves_a_volume_is_what_is_on_it() -> None:
+    """log3 and log4 are compacted: broker 0 cleaned its copies, the leader is not there yet."""
+    world = filling()
+    listed = world.kafka._directories
+    small = {"log3": 2 * GB, "log4": 3 * GB}
+
+    def cleaned(broker: int) -> LogDirs:
+        found = listed(broker)
+        return LogDirs(tuple(_shrunk(d, small) for d in found.directories)) if broker == 0 else found
+
+    world.kafka._directories = cleaned  # type: ignore[method-assign]
+    plan = asked(world, brokers="0", freeSharePercent="30").status.plan
+    assert plan is not None
+    own = {"log0": 100, "log1": 60, "log2": 30, "log3": 2, "log4": 3}
+    leaves = sum(own[c.topic] for c in plan.part(ReplicaRemovals).each() if 0 not in c.replicas)
+    assert leaves >= 55, (leaves, plan.summary)
+
+
+def _shrunk(directory: LogDir, sizes: dict[str, int]) -> LogDir:
+    rows = directory.replicas
+    assert rows is not None
+    told = [sizes.get(t, b) for t, b in zip(rows["topic"].to_pylist(), rows["bytes"].to_pylist(), strict=True)]
+    columns = [pa.array(told, pa.int64()) if name == "bytes" else rows[name] for name in rows.column_names]
+    return replace(directory, replicas=pa.table(columns, schema=rows.schema))

@@ -171,9 +171,11 @@ class SimBrokers:
 
     def deletable(self, name: str) -> bool:
         """With ZooKeeper a deletion waits until every replica's broker has stopped its replica, as long as one of them
-        is away or cannot be reached (TopicDeletionManager); KRaft's is done once the controller has written it."""
-        holders = {b for tp, p in self.partitions.items() if tp.topic == name for b in p.replicas}
-        return bool(holders) and (not self.zookeeper or holders <= self.up - self.stale.keys())
+        is away or cannot be reached (TopicDeletionManager), and until no partition of the topic is being reassigned
+        (KafkaController.processTopicDeletion). KRaft's is done once the controller has written it."""
+        parts = [p for tp, p in self.partitions.items() if tp.topic == name]
+        holders, moving = {b for p in parts for b in p.replicas}, any(p.adding or p.removing for p in parts)
+        return bool(holders) and (not self.zookeeper or (holders <= self.up - self.stale.keys() and not moving))
 
     def delete(self, name: str) -> None:
         """A topic goes, and with it its settings, its records and what groups have committed on it."""

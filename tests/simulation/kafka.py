@@ -33,6 +33,7 @@ from kafka_medic.clients.ports import (
 from kafka_medic.clients.tables import BOUNDS_SCHEMA, LED_SCHEMA, table_of
 from kafka_medic.cluster.groups import Committed, GroupMember, GroupOffsets
 from kafka_medic.cluster.snapshot import ConfigValue, Quorum, TopicPartition
+from tests.simulation import brokers as sim
 from tests.simulation.brokers import MIN_ISR, SimPartition
 from tests.simulation.volumes import SimVolumes
 
@@ -138,7 +139,8 @@ class SimKafka(SimVolumes):
 
     def _static(self, broker: int) -> dict[str, ConfigValue]:
         """What it read when it was started, and what is set at run time for all brokers."""
-        started_with = {MIN_ISR: "1"} | self.started_with[broker]
+        delay = f"{sim.FILE_DELETE_DELAY * 1000:.0f}"
+        started_with = {MIN_ISR: "1", "log.segment.delete.delay.ms": delay} | self.started_with[broker]
         told = {name: ConfigValue(value, False) for name, value in started_with.items()}
         return told | {name: ConfigValue(v.value, False) for name, v in self._set("BROKER", "", broker).items()}
 

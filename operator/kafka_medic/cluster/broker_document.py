@@ -43,6 +43,7 @@ def broker_out(broker: Broker) -> dict[str, Any]:
             for d in broker.directories
         ],
         "offlineReplicas": None if broker.offline_replicas is None else [list(tp) for tp in broker.offline_replicas],
+        "unknownTopics": None if broker.unknown_topics is None else list(broker.unknown_topics),
         "version": broker.version,
         "clients": None
         if broker.clients is None
@@ -73,6 +74,7 @@ def broker_in(value: Any, path: str) -> Broker:
     item = mapping(value, path)
     pod, clients = item.get("pod"), item.get("clients")
     directories, offline = item.get("directories"), item.get("offlineReplicas")
+    unknown = item.get("unknownTopics")
     return Broker(
         id=whole(required(item, "id", path), f"{path}.id"),
         rack=optional(item, "rack", path, str),
@@ -87,6 +89,7 @@ def broker_in(value: Any, path: str) -> Broker:
         disk_free=_count(item, "diskFree", path),
         directories=None if directories is None else _directories_in(directories, f"{path}.directories"),
         offline_replicas=None if offline is None else list_of(offline, f"{path}.offlineReplicas", _partition_in),
+        unknown_topics=None if unknown is None else list_of(unknown, f"{path}.unknownTopics", _text),
         version=optional(item, "version", path, str),
         clients=None if clients is None else list_of(clients, f"{path}.clients", _client_in),
         pod=None if pod is None else pod_in(pod, f"{path}.pod"),

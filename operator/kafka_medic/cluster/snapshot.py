@@ -215,7 +215,9 @@ class Broker:
     """A broker that is registered, or that some partition still names as a replica. `bytes_in_rate`: what clients send
     it, in bytes per second. `remaining_logs`, `remaining_segments`: what is left to recover (KIP-831). `version`: its
     software's own word for itself, with any vendor's suffix. `clients`: what is connected to it. `disk_free`: bytes,
-    the least of its `directories`. `offline_replicas`: on its failed directories; None when that is not known."""
+    the least of its `directories`. `offline_replicas`: on its failed directories; None when that is not known.
+    `unknown_topics`: of replicas that its log directories list, those that are not in the metadata: they were deleted,
+    or the operator may not see them (DescribeLogDirs lists every replica). None when a directory could not be read."""
 
     id: int
     rack: str | None = None
@@ -233,6 +235,7 @@ class Broker:
     disk_free: int | None = None
     directories: tuple[Directory, ...] | None = None
     offline_replicas: tuple[TopicPartition, ...] | None = None
+    unknown_topics: tuple[str, ...] | None = None
 
     @property
     def live(self) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
+from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.finding import Finding
 from kafka_medic.guard.breaker import BreakerState, breaker
 from kafka_medic.guard.other_runs import OtherRun
@@ -30,9 +32,13 @@ from kafka_medic.resources.remediation_plan import (
 from kafka_medic.resources.vocabulary import API_VERSION, RemediationMode, Severity
 
 GAVE_UP = (Phase.REJECTED, Phase.EXPIRED, Phase.FAILED, Phase.ABORTED)
-ROOM_AFTER = 180.0
-"""Seconds: Kafka deletes the files of a removed replica after file.delete.delay.ms, 60 s by default, and the operator
-reads the log directories of a quiet cluster each 45 s."""
+READ_AFTER = 120.0
+"""Seconds: the operator reads the log directories of a quiet cluster each 45 s."""
+DELETE_DELAY = "log.segment.delete.delay.ms"
+"""After which a broker deletes the files of a removed replica (LogManager.deleteLogs)."""
+USUAL_DELAY = 60.0
+"""Seconds: Kafka's default."""
+ROOM_AFTER = USUAL_DELAY + READ_AFTER
 
 
 def due(
@@ -41,6 +47,7 @@ def due(
     playbooks: Mapping[str, Playbook],
     runs: Sequence[Remediation],
     now: datetime,
+    delays: Mapping[str, float] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """The Remediations to create now, one for each playbook at most: several findings of a type have one cure, unless
     its plan is about the broker of its cause alone. The cure of the gravest finding comes first, then that of the
@@ -52,6 +59,8 @@ def due(
     order is proposed instead. In mode Auto a plan may expire before the next window, so that one is made anew. One that
     was superseded, because the cluster was no longer as planned, is proposed again; an owner's own, which had nothing
     to do, is not.
+
+    `delays`: see `delete_delays`.
 
     A person's request blocks a proposal only while it acts. Otherwise everybody who may request a run could keep
     the operator from proposing anything.
@@ -73,7 +82,7 @@ def due(
     cures = [p for p in able if not takes_back(p)]
     fresh: dict[str, list[Finding]] = {}
     for finding in findings:
-        cure = _cure(finding, cures, heard, now)
+        cure = None if _room_comes(finding, heard, now, delays) else _cure(finding, cures, heard, now)
         if cure is not None and not _being_treated(finding, cure, playbooks, of):
             fresh.setdefault(cure.name, []).append(finding)
     ways_back = [p for p in able if takes_back(p)]
@@ -104,7 +113,7 @@ def _cure(finding: Finding, able: Sequence[Playbook], of: Runs, now: datetime) -
     drained = False
     for playbook in able:
         known = [r for r in of[playbook.name] if r.spec.cause is not None]
-        if not is_due(playbook, finding, now) or _idle(finding, playbook, known) or _room_comes(finding, of, now):
+        if not is_due(playbook, finding, now) or _idle(finding, playbook, known):
             continue
         if once_for_a_finding(playbook):
             drained = drained or _drained(finding, known)
@@ -125,14 +134,22 @@ def _answers_for(run: Remediation, finding: Finding, playbook: Playbook) -> bool
     return run.spec.parameters.get("brokers", brokers.default if brokers else None) != "cause"
 
 
-def _room_comes(finding: Finding, of: Runs, now: datetime) -> bool:
+def delete_delays(snapshot: Snapshot) -> dict[str, float]:
+    """By broker that reports it: the seconds after which it deletes the files of a removed replica."""
+    told = ((b.id, snapshot.config("BROKER", str(b.id), DELETE_DELAY)) for b in snapshot.brokers or ())
+    return {str(b): int(v.value) / 1000 for b, v in told if v is not None and (v.value or "").isdecimal() and v.value}
+
+
+def _room_comes(finding: Finding, of: Runs, now: datetime, delays: Mapping[str, float]) -> bool:
     """Whether a run, whoever asked for it, has just removed replicas from that broker, or moved them between its log
-    directories, so that Kafka still has to delete their files."""
+    directories, so that Kafka still has to delete their files. `delays`: as in `delete_delays`. A broker that reports
+    none counts as the slowest of the others, and as Kafka's default at least."""
     if finding.type != "DiskFilling":
         return False
     broker = finding.id.rpartition("/broker-")[2]
     since = (at for runs in of.values() for run in runs for at in _makes_room(run, broker))
-    return any(abs((now - at).total_seconds()) < ROOM_AFTER for at in since)
+    delay = delays.get(broker, max([USUAL_DELAY, *delays.values()]))
+    return any(abs((now - at).total_seconds()) < delay + READ_AFTER for at in since)
 
 
 def _makes_room(run: Remediation, broker: str) -> Iterator[datetime]:

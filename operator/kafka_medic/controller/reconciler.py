@@ -31,7 +31,7 @@ from kafka_medic.controller.pace import (
     rewritten_after,
     shortest_pause,
 )
-from kafka_medic.controller.proposals import due
+from kafka_medic.controller.proposals import delete_delays, due
 from kafka_medic.controller.run_reconciler import RunReconciler
 from kafka_medic.controller.status import cluster_status, remediation_allowed, unseen, without_times
 from kafka_medic.controller.strimzi import with_strimzi
@@ -164,7 +164,7 @@ class Reconciler:
             f"Remediation {name} cannot be read by this version, so the operator changes nothing" for name in unreadable
         ]
         if cluster.metadata.deletion_timestamp is None and not unreadable:
-            created, taken = self._propose(cluster, seen, runs)
+            created, taken = self._propose(cluster, snapshot, seen, runs)
             runs, blocked = runs + created, blocked + taken
         self._keep_canary(cluster, snapshot, runs, unreadable)
         requeue, waits = self._runs.reconcile_all(cluster, runs, snapshot, findings, interval)
@@ -244,14 +244,14 @@ class Reconciler:
         return pause
 
     def _propose(
-        self, cluster: KafkaCluster, findings: Sequence[Finding], runs: Sequence[Remediation]
+        self, cluster: KafkaCluster, snapshot: Snapshot, findings: Sequence[Finding], runs: Sequence[Remediation]
     ) -> tuple[list[Remediation], list[str]]:
         """The Remediations created now, and the proposals that could not be created because their name was taken."""
         if not findings and not runs:
             return [], []
         playbooks = {p.name: p for p in self.clients.store.playbooks()}
         created, not_created = list[Remediation](), list[str]()
-        for body in due(cluster, findings, playbooks, runs, self.clients.now()):
+        for body in due(cluster, findings, playbooks, runs, self.clients.now(), delete_delays(snapshot)):
             run, taken = self.clients.store.propose(body)
             if run is not None:
                 self.clients.record(cluster, ("Normal", "RemediationProposed", f"created Remediation {run.name}"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 
 from kafka_medic.resources.kafkacluster_status import KafkaClusterStatus
+from kafka_medic.resources.remediation_plan import MAX_INLINE_CHANGES
 from kafka_medic.resources.remediation_status import RemediationStatus
 
 MAX_BYTES = 900_000
@@ -38,7 +39,10 @@ def fitted(status: KafkaClusterStatus) -> KafkaClusterStatus:
 
 def fitted_run(status: RemediationStatus) -> RemediationStatus:
     """The status of a run with its prose cut, where all of it would not fit. What a decision, a digest or a restore
-    rests on stays: plan, saved values, targets, times."""
+    rests on stays: plan, saved values, targets, times. Of deleted topics the first ones stay: each reconcile finds the
+    others again by their ids."""
+    if len(status.deleted_topics) > MAX_INLINE_CHANGES:
+        status = status.model_copy(update={"deleted_topics": status.deleted_topics[:MAX_INLINE_CHANGES]})
     if size(status) <= MAX_RUN_BYTES:
         return status
     journal = tuple(e.model_copy(update={"detail": e.detail[:CUT]}) for e in status.journal)

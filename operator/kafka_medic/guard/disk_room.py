@@ -21,11 +21,11 @@ class Kept:
 
 
 def disk_has_room(
-    snapshot: Snapshot, incoming: Mapping[int, int], kept: Mapping[int, Kept] | None = None
+    snapshot: Snapshot, incoming: Mapping[int, int | None], kept: Mapping[int, Kept] | None = None
 ) -> tuple[Reason, ...]:
-    """incoming: bytes that each broker is to get now. kept: by broker. A plan is checked when it is made, and what is
-    written meanwhile takes room as well. Of a broker that reports its log directories without their free space (before
-    KIP-827) the plan has said that nobody checks."""
+    """incoming: bytes that each broker is to get now; None: not known. kept: by broker. A plan is checked when it is
+    made, and what is written meanwhile takes room as well. Of a broker that reports its log directories without their
+    free space (before KIP-827) the plan has said that nobody checks."""
     guard = Guard.DISK_HAS_ROOM
     if snapshot.brokers is None:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers are not known"),)
@@ -45,6 +45,9 @@ def disk_has_room(
             f"{format_bytes(size)}: free some space there",
         )
         for broker, size in sorted(incoming.items())
-        if (room := free.get(broker)) is not None and size > room
+        if (room := free.get(broker)) is not None and size is not None and size > room
     ]
+    if unsized := sorted(b for b, size in incoming.items() if size is None and free.get(b) is not None):
+        message = f"the size of a partition that broker {some(unsized)} is to get is not known: its leader reports none"
+        full.append(Reason(guard, Verdict.UNKNOWN, message))
     return tuple(full) or (Reason(guard, Verdict.ALLOW, "every receiving broker has room for what it gets now"),)

@@ -46,7 +46,7 @@ class OtherRun:
             created_at=run.metadata.creation_timestamp,
             playbook=run.spec.playbook.name,
             cause=cause.finding_id if cause is not None else None,
-            plan=status.plan,
+            plan=status.plan_left,
             offsets=offsets,
             cures=status.cures,
             holds=status.holds,

@@ -60,6 +60,7 @@ class AtRest:
     rows: Same[Rows] = field(default_factory=Same)
     columns: Same[Mapping[str, Any]] = field(default_factory=Same)
     configs: Same[pa.Table] = field(default_factory=Same)
+    unknown_topics: Same[Mapping[int, tuple[str, ...] | None]] = field(default_factory=Same)
 
     def still(self, kept: Kept[T], states: pa.Table, brokers: Sequence[int]) -> tuple[Source, T] | None:
         """What need not be read again. What no longer counts is forgotten before it is read anew."""

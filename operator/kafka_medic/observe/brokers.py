@@ -36,7 +36,8 @@ class Members:
 @dataclass(frozen=True, slots=True)
 class Sighting:
     """What each source reported; None where it did not answer. `states`: the decided partitions, with STATES_SCHEMA.
-    `disks`: of the brokers that reported them. `offline`: the replicas on failed ones."""
+    `disks`: of the brokers that reported them. `offline`: the replicas on failed ones. `unknown`: topics that only they
+    list."""
 
     described: ClusterDescription | None
     members: Members | None
@@ -46,6 +47,7 @@ class Sighting:
     signs: Mapping[int, BrokerSigns | ReadFailed] | None
     disks: Mapping[int, LogDirs] = field(default_factory=dict)
     offline: Mapping[int, tuple[TopicPartition, ...] | None] = field(default_factory=dict)
+    unknown: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict)
 
 
 def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
@@ -82,6 +84,7 @@ def brokers_of(seen: Sighting) -> tuple[Broker, ...] | None:
             disk_free=disks.usable if disks else None,
             directories=directories(disks) if disks else None,
             offline_replicas=seen.offline.get(broker_id),
+            unknown_topics=seen.unknown.get(broker_id),
         )
 
     return tuple(one(b) for b in ids)

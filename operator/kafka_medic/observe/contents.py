@@ -152,6 +152,16 @@ class Contents:
             for broker, answer in self.log_dirs().items()
         }
 
+    def unknown_topics(self) -> Mapping[int, tuple[str, ...] | None]:
+        """By broker, of those that reported their directories."""
+        disks, rows = value_of(self._disks), self._rows
+        if disks is None or rows is None:
+            return {}
+        answers, topics = known(disks), rows.topics
+        return self.at_rest.unknown_topics.of(
+            lambda: {b: directories.unknown_topics(topics, answer) for b, answer in answers.items()}, disks, rows
+        )
+
     def groups(self) -> pa.Table | None:
         """With GROUPS_SCHEMA."""
         found = value_of(self._groups)

@@ -75,6 +75,19 @@ def offline_replicas(
     return tuple(found)
 
 
+def unknown_topics(topics: pa.Array[Any], answer: LogDirs) -> tuple[str, ...] | None:
+    """Of the replicas that the directories list, those that are not among `topics`. None when a directory that has not
+    failed could not be read."""
+    if any(d.replicas is None and not _failed(d) for d in answer.directories):
+        return None
+    found: set[str] = set()
+    for directory in answer.directories:
+        for table in (directory.replicas, directory.future):
+            listed: Any = pc.unique((directory.future if table is None else table)["topic"])
+            found.update(listed.filter(pc.invert(pc.is_in(listed, value_set=topics))).to_pylist())
+    return tuple(sorted(found))
+
+
 def _failed(directory: LogDir) -> bool:
     return directory.error == STORAGE_ERROR
 

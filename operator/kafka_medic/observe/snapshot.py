@@ -282,6 +282,7 @@ def _answered(
                 signs,
                 contents.log_dirs(),
                 contents.offline_replicas(),
+                contents.unknown_topics(),
             )
         ),
         controller=controller,

@@ -43,6 +43,7 @@ BROKER_CONFIGS = (
     "leader.replication.throttled.rate",
     "follower.replication.throttled.rate",
     "replica.alter.log.dirs.io.max.bytes.per.second",
+    "log.segment.delete.delay.ms",
 )
 CLUSTER_CONFIGS = (MIN_ISR,)
 """The settings that decisions rest on; everything else a broker is configured with is left out of the snapshot."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -52,10 +52,12 @@ class Relieve:
     """At least so many bytes leave each of these brokers, and as few more as was found: (broker, bytes). The brokers
     take nothing. Each partition stays as well spread over racks as it is. What has no known size, or is not known to be
     in sync everywhere, stays. No limit on what is copied can be kept beside that. only: of such a broker nothing leaves
-    but these (topic, partition)."""
+    but these (topic, partition). sizes: of such a broker's own replicas, by (topic, partition); nothing else leaves it.
+    Without them its replicas are as large as their leaders'. What arrives elsewhere is as large as on the leader."""
 
     bytes_to_free: tuple[tuple[int, int], ...]
     only: tuple[tuple[int, frozenset[tuple[str, int]]], ...] = ()
+    sizes: tuple[tuple[int, Mapping[tuple[str, int], int]], ...] = ()
 
 
 Question = Leave | SpreadRacks | LowerImbalance | Relieve
@@ -154,12 +156,23 @@ class Relocation:
     def may_leave_broker(self, broker: int) -> Bools:
         """bool[N]: the same of one broker that is relieved."""
         assert isinstance(self.question, Relieve)
-        only, able = dict(self.question.only).get(broker), self.may_leave()
+        only, able = dict(self.question.only).get(broker), self.may_leave() & (self.size_on(broker) > 0)
         if only is None:
             return able
         rows, columns = np.flatnonzero(able), self.columns
         able[rows] = [(columns.topics[int(columns.topic[at])], int(columns.partition[at])) in only for at in rows]
         return able
+
+    def size_on(self, broker: int) -> Ints:
+        """int64[N]: bytes of the replicas on one broker that is relieved; -1: unknown."""
+        assert isinstance(self.question, Relieve)
+        own, columns = dict(self.question.sizes).get(broker), self.columns
+        if own is None:
+            return columns.size
+        size = np.full(len(columns.size), -1, dtype=np.int64)
+        rows = np.flatnonzero(_on(columns, np.array([b.id == broker for b in self.brokers], dtype=bool)))
+        size[rows] = [own.get((columns.topics[int(columns.topic[at])], int(columns.partition[at])), -1) for at in rows]
+        return size
 
     def _on_relieved(self) -> Bools:
         """bool[N]: partitions with a replica on a broker that is relieved."""

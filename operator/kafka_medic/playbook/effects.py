@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from kafka_medic.cluster.concern import NOTHING, Concern
 from kafka_medic.cluster.elements import resource_name, settings_unread
 from kafka_medic.cluster.groups import Committed
+from kafka_medic.cluster.incarnations import deleted
 from kafka_medic.cluster.owners import OwnerObject
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.report.units import many
@@ -375,13 +376,9 @@ def dynamic_value(snapshot: Snapshot, key: SettingKey) -> str | None:
 
 
 def topics_gone(snapshot: Snapshot, settings: Iterable[SettingKey]) -> frozenset[str]:
-    """Topics of these settings that the cluster has no more; their settings went with them. Only a topic that no
-    broker's own view has either: one stale answer must not make us leave a setting behind."""
-    asked = {resource for kind, resource, _ in settings if kind == "TOPIC"}
-    if snapshot.partitions is None or snapshot.views is None or not asked:
-        return frozenset()
-    seen = [snapshot.partitions, *(v.leaders for v in snapshot.views if v.leaders is not None)]
-    return frozenset(asked.difference(*(pc.unique(table["topic"]).to_pylist() for table in seen)))
+    """Topics of these settings that the cluster has no more; their settings went with them."""
+    asked = dict.fromkeys(resource for kind, resource, _ in settings if kind == "TOPIC")
+    return frozenset(topic for topic, gone in deleted(snapshot, asked).items() if gone)
 
 
 def broker_gone(snapshot: Snapshot, broker: int) -> bool:

@@ -32,7 +32,7 @@ from kafka_medic.playbook.guards import forward_reasons, judged
 from kafka_medic.playbook.nothing_to_do import with_nothing_to_do
 from kafka_medic.playbook.plan_file import is_missing, unread_file
 from kafka_medic.playbook.planning import propose
-from kafka_medic.playbook.preconditions import recreated
+from kafka_medic.playbook.preconditions import deleted_topics, recreated, unsure
 from kafka_medic.playbook.provenance import beyond_plan, forged
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.registry import ACTIONS, leading, needs_its_cause
@@ -215,7 +215,12 @@ def _await(run: Remediation, context: DecisionContext) -> Decision:
         return ended(status, Phase.EXPIRED, "the plan expired without approval", context.now)
     if is_missing(plan):
         return refuse(status, status.phase or Phase.AWAITING_APPROVAL, (unread_file(plan),))
-    drift = _drift(run, plan, context)
+    # An approved plan continues without a deleted topic. Before the approval, people see what would be done.
+    gone = deleted_topics(plan, context.snapshot) if status.phase is Phase.APPROVED else frozenset()
+    if left := plan.without(gone) if plan.without(gone).changed_topics() else None:
+        plan = left
+    status = status.model_copy(update={"deleted_topics": tuple(sorted(gone)) if left else ()})
+    drift = None if unsure(plan, context.snapshot) else _drift(run, plan, context)
     status, voided = drifted_long_enough(status, drift, context.now)
     if voided and run.spec.cause is None and (done := overtaken(run, plan, context)):
         return ended(status, Phase.SUPERSEDED, f"{done}: {ASK_AGAIN}", context.now)
@@ -273,6 +278,7 @@ def _again(status: RemediationStatus, why: str, now: datetime) -> Decision:
         "message": f"planning again: {why}",
         "approvals": (),
         "approved_by": None,
+        "deleted_topics": (),
         "conditions": (condition,),
         "steps": (),
         "waiting_for": (),

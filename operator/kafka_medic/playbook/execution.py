@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from kafka_medic.guard import precedence
+from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.action import StepContext
@@ -27,7 +28,7 @@ from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.guards import forward_reasons, judged, restoring_reasons
 from kafka_medic.playbook.holding import GIVE_UP, holding, renewed
 from kafka_medic.playbook.plan_file import is_missing, unread_file
-from kafka_medic.playbook.preconditions import same_cluster
+from kafka_medic.playbook.preconditions import deleted_topics, same_cluster, unsure
 from kafka_medic.playbook.provenance import forged
 from kafka_medic.playbook.registry import ACTIONS
 from kafka_medic.playbook.report import StepReport, StepState
@@ -63,6 +64,11 @@ def advance(run: Remediation, context: DecisionContext) -> Decision:
     if is_missing(plan):
         ahead = _gives_way(run, context)
         return refuse(status, Phase.BLOCKED, (unread_file(plan), *((ahead,) if ahead else ())))
+    # An id does not come back, so what was deleted once stays so, whatever can be read later.
+    gone = tuple(sorted({*status.deleted_topics, *deleted_topics(plan, context.snapshot)}))
+    status = status.model_copy(update={"deleted_topics": gone})
+    run = run.model_copy(update={"status": status})
+    plan = status.plan_left or plan
     journal = {entry.id: entry for entry in status.journal}
     if GIVE_UP in journal:
         return _wind_up(run, context, plan, journal)
@@ -90,7 +96,8 @@ def _go_on(run: Remediation, plan: Plan, context: DecisionContext) -> Decision:
     current = next((s for s in status.steps if s.phase is not StepPhase.SUCCEEDED), None)
     if current is None:
         summary = plan.summary.splitlines()[0] if plan.summary else "done"
-        return ended(status, Phase.SUCCEEDED, f"{summary}: done and verified", context.now)
+        message = "; ".join((f"{summary}: done and verified", *_without(status)))
+        return ended(status, Phase.SUCCEEDED, message, context.now)
     ahead = _gives_way(run, context)
     if ahead is not None:
         status = note_hold(status, current.name, True, context.now)
@@ -100,10 +107,15 @@ def _go_on(run: Remediation, plan: Plan, context: DecisionContext) -> Decision:
     step = at.spec
     assert step is not None  # _lost saw to it
     same = same_cluster(plan, context.snapshot)
-    if same.verdict is Verdict.ALLOW:
-        report = ACTIONS[step.action].assess(at)
-    else:  # Nothing that another cluster shows says how this run stands.
+    if same.verdict is not Verdict.ALLOW:  # Nothing that another cluster shows says how this run stands.
         report = StepReport(StepState.UNKNOWN, same.message, progress=current.progress)
+    elif not_known := unsure(plan, context.snapshot):
+        report = StepReport(StepState.UNKNOWN, not_known, progress=current.progress)
+    elif status.deleted_topics and not plan.changed_topics() and not status.journal:
+        message = f"every topic of the plan was deleted since it was made: {some(status.deleted_topics, 5)}"
+        report = StepReport(StepState.DRIFTED, message, progress=current.progress)
+    else:
+        report = ACTIONS[step.action].assess(at)
     status = _record(status, current, report, context)
     reasons = _reasons(run.model_copy(update={"status": status}), context, report)
     if report.otherwise is not None and any(r.verdict is not Verdict.ALLOW for r in reasons):
@@ -248,17 +260,23 @@ def _verify(run: Remediation, context: DecisionContext, step: Step, report: Step
     if last:
         done = moved.model_copy(update={"restore_owed": False, "current_step": None})
         summary = done.plan.summary.splitlines()[0] if done.plan and done.plan.summary else "the plan"
-        message = "; ".join((f"done and verified: {summary}", *_afterwards(run, context)))
+        message = "; ".join((f"done and verified: {summary}", *_afterwards(run, context), *_without(status)))
         return ended(done, Phase.SUCCEEDED, message, context.now)
     return _working(moved, Phase.RUNNING, report.message, 0.0)
 
 
 def _afterwards(run: Remediation, context: DecisionContext) -> tuple[str, ...]:
-    plan = run.status.plan
+    plan = run.status.plan_left
     if plan is None:
         return ()
     told = (ACTIONS[s.action].afterwards(StepContext(run, plan, context, s.name)) for s in plan.steps)
     return tuple(filter(None, told))
+
+
+def _without(status: RemediationStatus) -> tuple[str, ...]:
+    """What the run has left out."""
+    gone = status.deleted_topics
+    return (f"left out, because deleted since the approval: topic {some(gone, 20)}",) if gone else ()
 
 
 def _wind_up(run: Remediation, context: DecisionContext, plan: Plan, journal: Mapping[str, JournalEntry]) -> Decision:
@@ -268,6 +286,9 @@ def _wind_up(run: Remediation, context: DecisionContext, plan: Plan, journal: Ma
     same = same_cluster(plan, context.snapshot)
     if len(journal) > 1 and same.verdict is not Verdict.ALLOW:
         return waiting(status, Phase.BLOCKED, f"clean-up pending: {same.message}", (same,))
+    if len(journal) > 1 and (not_known := unsure(plan, context.snapshot)):
+        reason = Reason(Guard.PRECONDITIONS_HOLD, Verdict.UNKNOWN, not_known)
+        return waiting(status, Phase.BLOCKED, f"clean-up pending: {not_known}", (reason,))
     left = []
     for step, report in _undone(run, plan, context):
         status = _observed(status, report.observed, context.now)
@@ -291,7 +312,8 @@ def _wind_up(run: Remediation, context: DecisionContext, plan: Plan, journal: Ma
     status = status.model_copy(
         update={"steps": steps, "current_step": None, "journal": _done(status.journal, {GIVE_UP}, context.now)}
     )
-    return ended(status, Phase(ending.target), "; ".join((ending.detail, *left))[:8192], context.now)
+    message = "; ".join((ending.detail, *left, *_without(status)))
+    return ended(status, Phase(ending.target), message[:8192], context.now)
 
 
 def _undone(run: Remediation, plan: Plan, context: DecisionContext) -> Iterator[tuple[str, StepReport]]:

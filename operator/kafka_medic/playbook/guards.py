@@ -59,7 +59,7 @@ def forward_reasons(run: Remediation, context: DecisionContext, intent: Intent |
 
 
 def _forward(run: Remediation, context: DecisionContext, intent: Intent | None) -> tuple[Reason, ...]:
-    plan = run.status.plan
+    plan = run.status.plan_left
     reasons = _of_the_run(run, context)
     if plan is None:
         return (*reasons, Reason(Guard.PRECONDITIONS_HOLD, Verdict.DENY, "there is no plan"))

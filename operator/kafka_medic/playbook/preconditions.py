@@ -3,9 +3,7 @@ come to name another cluster, and a topic can be deleted and created again."""
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from kafka_medic.cluster.incarnations import deleted, topic_ids
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.evaluate import some
 from kafka_medic.guard.verdict import Reason, Verdict
@@ -34,7 +32,7 @@ def same_cluster(plan: Plan | None, snapshot: Snapshot) -> Reason:
 
 def identified(run: Remediation, plan: Plan, snapshot: Snapshot) -> Plan:
     """The plan with the ids of its topics, which its digest covers. Offsets name the id of each topic themselves."""
-    ids = _ids(snapshot, {topic for part in plan.parts for topic in part.topics()})
+    ids = topic_ids(snapshot, plan.changed_topics())
     topics = tuple(PlannedTopic(topic=topic, id=of) for topic, of in sorted(ids.items()) if of is not None)
     if not topics:
         return plan
@@ -42,16 +40,38 @@ def identified(run: Remediation, plan: Plan, snapshot: Snapshot) -> Plan:
     return sealed(run, plan)
 
 
-def recreated_topics(plan: Plan, snapshot: Snapshot) -> list[str]:
-    """Topics of the plan that were deleted and created again since."""
-    now = _ids(snapshot, {t.topic for t in plan.topics})
-    return [t.topic for t in plan.topics if now.get(t.topic) not in (None, t.id)]
-
-
 def recreated(plan: Plan, snapshot: Snapshot) -> str | None:
-    """The same in words; None where there are none."""
-    others = recreated_topics(plan, snapshot)
+    """Topics of the plan that were deleted and created again since, in words; None where there are none."""
+    now = topic_ids(snapshot, {t.topic for t in plan.topics})
+    others = [t.topic for t in plan.topics if now.get(t.topic) not in (None, t.id)]
     return f"deleted and recreated since the plan was made: topic {some(others, 5)}" if others else None
+
+
+def deleted_topics(plan: Plan, snapshot: Snapshot) -> frozenset[str]:
+    """Topics that the plan can do without and that were deleted since it was made, whether or not another one has the
+    name."""
+    if same_cluster(plan, snapshot).verdict is not Verdict.ALLOW:
+        return frozenset()
+    return frozenset(topic for topic, gone in _deleted(plan, snapshot).items() if gone)
+
+
+def unsure(plan: Plan, snapshot: Snapshot) -> str | None:
+    """Of which of these topics it is not known whether they were deleted; None: of none, or no topic could be read."""
+    if snapshot.partitions is None:
+        return None
+    left = sorted(topic for topic, gone in _deleted(plan, snapshot).items() if gone is None)
+    if not left:
+        return None
+    return (
+        f"whether topic {some(left, 5)} was deleted is not known: more than half of the brokers have to report it "
+        "gone, and none of them may list a replica of it"
+    )
+
+
+def _deleted(plan: Plan, snapshot: Snapshot) -> dict[str, bool | None]:
+    ids = {t.topic: t.id for t in plan.topics}
+    named = plan.changed_topics()
+    return deleted(snapshot, {topic: ids.get(topic) for topic in named - plan.without(named).changed_topics()})
 
 
 def same_topics(plan: Plan, snapshot: Snapshot) -> tuple[Reason, ...]:
@@ -59,17 +79,8 @@ def same_topics(plan: Plan, snapshot: Snapshot) -> tuple[Reason, ...]:
     guard = Guard.PRECONDITIONS_HOLD
     if message := recreated(plan, snapshot):
         return (Reason(guard, Verdict.DENY, message),)
-    now = _ids(snapshot, {t.topic for t in plan.topics})
+    now = topic_ids(snapshot, {t.topic for t in plan.topics})
     if unknown := [t.topic for t in plan.topics if t.topic in now and now[t.topic] is None]:
         message = f"topic ids not known, so these may not be the plan's topics: {some(unknown, 5)}"
         return (Reason(guard, Verdict.UNKNOWN, message),)
     return ()
-
-
-def _ids(snapshot: Snapshot, topics: set[str]) -> dict[str, str | None]:
-    """By topic that is there."""
-    if snapshot.partitions is None or not topics:
-        return {}
-    wanted = pa.array(sorted(topics), pa.string())
-    mine = snapshot.partitions.filter(pc.is_in(snapshot.partitions["topic"], value_set=wanted))
-    return {row["topic"]: row["topicId"] for row in mine.select(["topic", "topicId"]).to_pylist()}

@@ -6,7 +6,7 @@ A plan is its header and the parts that its actions need. In the document the fi
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Self, TypeAlias, TypeVar, cast, get_args
 
@@ -154,6 +154,9 @@ class ReplicaMoves(Part):
     def touched(self) -> Iterator[tuple[str, int]]:
         yield from ((c.topic, c.partition) for c in self.changes)
 
+    def without(self, topics: Collection[str]) -> Self:
+        return self.model_copy(update={"changes": tuple(c for c in self.changes if c.topic not in topics)})
+
 
 class ReplicaRemovals(Part):
     """Partitions that lose replicas once others have taken their place."""
@@ -186,6 +189,11 @@ class ReplicaRemovals(Part):
 
     def touched(self) -> Iterator[tuple[str, int]]:
         yield from ((c.topic, c.partition) for c in self.each())
+
+    def without(self, topics: Collection[str]) -> Self:
+        return self.model_copy(
+            update={"removals": tuple(c for c in self.removals or () if c.topic not in topics) or None}
+        )
 
 
 class LogDirMove(Model):
@@ -232,6 +240,11 @@ class LogDirMoves(Part):
     def touched(self) -> Iterator[tuple[str, int]]:
         yield from ((m.topic, m.partition) for m in self.each())
 
+    def without(self, topics: Collection[str]) -> Self:
+        return self.model_copy(
+            update={"log_dir_moves": tuple(c for c in self.log_dir_moves or () if c.topic not in topics) or None}
+        )
+
 
 class Reorders(Part):
     """Partitions whose replicas change their order."""
@@ -251,6 +264,9 @@ class Reorders(Part):
 
     def touched(self) -> Iterator[tuple[str, int]]:
         yield from ((c.topic, c.partition) for c in self.reorders)
+
+    def without(self, topics: Collection[str]) -> Self:
+        return self.model_copy(update={"reorders": tuple(c for c in self.reorders if c.topic not in topics)})
 
 
 class PreferredElection(Model):
@@ -273,10 +289,15 @@ class Elections(Part):
     )
 
     def topics(self) -> Iterator[str]:
-        yield from (e.topic for e in self.elections)
+        yield from (e.topic for e in self.elections if e.topic)
 
     def touched(self) -> Iterator[tuple[str, int]]:
-        yield from ((e.topic, number) for e in self.elections for number in e.partitions)
+        yield from ((e.topic, number) for e in self.elections if e.topic for number in e.partitions)
+
+    def without(self, topics: Collection[str]) -> Self:
+        """Under no topic, so that each partition keeps its place: the journal names elections by their places."""
+        left = (e.model_copy(update={"topic": ""}) if e.topic in topics else e for e in self.elections)
+        return self.model_copy(update={"elections": tuple(left)})
 
 
 class ConfigResourceType(StrEnum):
@@ -319,6 +340,14 @@ class SettingChanges(Part):
 
     def touched(self) -> Iterator[tuple[str, int]]:
         yield from ((f"{c.name} of {c.resource_type.value} {c.resource_name}", 0) for c in self.config_changes)
+
+    def without(self, topics: Collection[str]) -> Self:
+        left = (
+            c
+            for c in self.config_changes
+            if c.resource_type is not ConfigResourceType.TOPIC or c.resource_name not in topics
+        )
+        return self.model_copy(update={"config_changes": tuple(left)})
 
 
 class EditedBy(StrEnum):
@@ -376,6 +405,11 @@ class OwnedTopics(Part):
 
     def each(self) -> tuple[OwnedTopic, ...]:
         return self.owned_topics or ()
+
+    def without(self, topics: Collection[str]) -> Self:
+        """An object that was paused is to be resumed all the same."""
+        left = (o.model_copy(update={"edits": ()}) if o.topic in topics else o for o in self.each())
+        return self.model_copy(update={"owned_topics": tuple(left) or None})
 
 
 class BrokerRestart(Model):
@@ -728,6 +762,18 @@ class Plan(PlanHeader):
         """The plan with these in place of those of the same kinds."""
         held: dict[type[Part], Part] = {type(part): part for part in (*self.parts, *parts)}
         return self.model_copy(update={"parts": _holding(held)})
+
+    def changed_topics(self) -> frozenset[str]:
+        """Topics that any of its parts changes."""
+        return frozenset(topic for part in self.parts for topic in part.topics())
+
+    def without(self, topics: Collection[str]) -> Self:
+        """What is left of the plan once these topics are deleted. Whatever has their names is not the plan's."""
+        held = _holding({type(part): part.without(topics) for part in self.parts})
+        left = self.model_copy(update={"parts": held})
+        named = left.changed_topics()
+        kept = tuple(t for t in self.topics if t.topic in named or t.topic not in topics)
+        return left.model_copy(update={"topics": kept})
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """For the header and for `with_parts`: pydantic would take a part's field here, and lose it without a word."""

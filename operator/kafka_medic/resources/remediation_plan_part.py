@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from .base import Model
 
@@ -44,6 +44,11 @@ class Part(Model):
     def topics(self) -> Iterable[str]:
         """Topics that are changed, and that have to be the same ones when the plan runs."""
         return ()
+
+    def without(self, topics: Collection[str]) -> Self:  # noqa: ARG002
+        """What is left to do once these topics are deleted. A part that cannot do without stays as it is, and names
+        them still."""
+        return self
 
     def touched(self) -> Iterable[tuple[str, int]]:
         """What a run that does this a second time has not cured: partitions by topic and number, brokers under no

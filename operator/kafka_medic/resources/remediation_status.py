@@ -15,7 +15,7 @@ from .conditions import Conditions
 from .durations import format_bytes, format_duration
 from .kafkacluster_status import FindingId
 from .phases import LEGAL_TRANSITIONS, Phase, StepPhase
-from .remediation_plan import Plan
+from .remediation_plan import MAX_INLINE_CHANGES, Plan
 from .scalars import (
     BigCount,
     CamelWord,
@@ -28,6 +28,7 @@ from .scalars import (
     ShortText,
     StepName,
     Timestamp,
+    TopicName,
     Uid,
     UserName,
 )
@@ -320,4 +321,14 @@ class RemediationStatus(Model):
         description="What the run must revert, or sent without an observed outcome. No other run acts meanwhile. "
         "Empty: nothing, so the run gives way to the approved cure of a more severe finding. Absent: unknown.",
     )
+    deleted_topics: Annotated[tuple[TopicName, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
+        default=(),
+        description="Topics of the plan that were deleted after its approval. The run continues without them. It does "
+        "not touch a new topic of the same name.",
+    )
     conditions: Conditions = Field(default=(), description="Planned, Approved, Executed and others.")
+
+    @property
+    def plan_left(self) -> Plan | None:
+        """The plan without the topics that were deleted since."""
+        return self.plan.without(self.deleted_topics) if self.plan is not None and self.deleted_topics else self.plan

@@ -48,16 +48,17 @@ def test_directories_and_what_was_not_read_survive_and_an_older_document_has_nei
     """Additions to the format: a document without them is as good as before."""
     directories = (Directory("/data/0", None, 100, 40), Directory("/data/1", STORAGE_ERROR))
     sick = {"directories": directories, "offline_replicas": (TopicPartition("orders", 0),), "disk_free": 40}
+    sick |= {"unknown_topics": ("secret",)}
     unread = {Element("configs", "TOPIC", "tmp-123"): "gone", Element("groups", "BROKER", "2"): "no answer"}
     before = worlds.healthy(brokers=worlds.brokers(b1=sick), unread=unread)
     document = json.loads(json.dumps(to_document(before)))
     after = from_document(document)
     assert after.broker(1) == before.broker(1)
     assert after.unread == unread
-    older = _without(document, "directories", "offlineReplicas", "unread")
+    older = _without(document, "directories", "offlineReplicas", "unknownTopics", "unread")
     bare = from_document(older)
     assert bare.unread == {}
-    assert [(b.directories, b.offline_replicas) for b in bare.brokers or ()] == [(None, None)] * 3
+    assert [(b.directories, b.offline_replicas, b.unknown_topics) for b in bare.brokers or ()] == [(None,) * 3] * 3
 
 
 def test_pods_that_have_not_answered_survive_and_an_older_document_has_none():
@@ -179,6 +180,7 @@ def _setting(**changes: object) -> dict[str, object]:
         ),
         (_changed(brokers=[{"id": 1, "offlineReplicas": [["t"]]}]), "brokers[0].offlineReplicas[0]"),
         (_changed(brokers=[{"id": 1, "offlineReplicas": [["t", "0"]]}]), "brokers[0].offlineReplicas[0]"),
+        (_changed(brokers=[{"id": 1, "unknownTopics": [1]}]), "brokers[0].unknownTopics[0]"),
         (_changed(unread=[{"source": "configs", "kind": "TOPIC", "name": "t"}]), "unread[0]"),
         (_changed(brokers=[{"id": 1, "pod": {"maintenance": [1]}}]), "brokers[0].pod.maintenance[0]"),
         (_changed(brokers=[{"id": 1, "pod": {"nodeReady": "yes"}}]), "brokers[0].pod.nodeReady"),

@@ -191,6 +191,27 @@ def test_room_that_kafka_has_not_made_yet_is_not_asked_for_twice(request_of):
     assert proposed(0, 1, kind="Reassign") == 1, "nothing was removed"
 
 
+def test_files_that_a_broker_deletes_later_are_waited_for_longer():
+    """By its own setting. One that is not known is as slow as the slowest of the others, and as Kafka's default."""
+    books = {p.name: p for p in map(Playbook.parse, shipped_playbooks())}
+    full = replace(FOUND, type="DiskFilling", playbook="relieve-disk", since=NOW - timedelta(hours=1))
+    change = PartitionChange(topic="t", partition=0, replicas_before=(0, 2), replicas=(3, 2))
+
+    def proposed(seconds, delays):
+        at = NOW - timedelta(seconds=seconds)
+        done = run(Phase.SUCCEEDED, ended=at, findings=[replace(full, id="DiskFilling/broker-0")], playbooks=books)
+        entry = JournalEntry(
+            id="s/0", step="s", kind="DropReplicas", state=IntentState.DONE, intended_at=at, done_at=at
+        )
+        plan = Plan(digest="sha256:" + "0" * 64, proposed_at=at, expires_at=at, removals=(change,))
+        done = done.model_copy(update={"status": done.status.model_copy(update={"plan": plan, "journal": (entry,)})})
+        found = [replace(full, id="DiskFilling/broker-0")]
+        return len(due(cluster(), found, books, [done], NOW, delays))
+
+    for delays, seconds in (({"0": 600.0}, 720), ({"1": 600.0}, 720), ({"0": 1.0}, 121), ({"1": 1.0}, ROOM_AFTER)):
+        assert (proposed(seconds - 1, delays), proposed(seconds, delays)) == (0, 1)
+
+
 def test_room_that_comes_after_a_move_to_another_log_directory_is_not_asked_for_twice():
     """Kafka puts the copy in place first, and deletes the files in the old directory a minute later."""
     books = {p.name: p for p in map(Playbook.parse, shipped_playbooks())}

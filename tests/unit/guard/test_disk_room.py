@@ -12,6 +12,7 @@ from kafka_medic.guard.disk_room import disk_has_room
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.effects import Reassign
 from kafka_medic.playbook.reassign.action import _incoming
+from kafka_medic.resources.vocabulary import Guard
 from tests.unit.cluster import worlds
 from tests.unit.playbook import adding_replicas
 
@@ -36,6 +37,15 @@ def test_a_broker_that_does_not_report_its_free_space_is_not_checked():
     told = {"disk_free": None, "directories": (Directory("/data/0"),)}
     (reason,) = disk_has_room(worlds.healthy(brokers=worlds.brokers(b2=told)), {2: 100})
     assert reason.verdict is Verdict.ALLOW
+
+
+def test_a_partition_of_unknown_size_is_not_empty():
+    snapshot = worlds.healthy(brokers=worlds.brokers(b2={"disk_free": 100, "directories": (Directory("/data", None),)}))
+    found = disk_has_room(snapshot, {2: None})
+    assert [(r.guard, r.verdict) for r in found] == [(Guard.DISK_HAS_ROOM, Verdict.UNKNOWN)]
+    assert "broker 2" in found[0].message
+    silent = worlds.healthy(brokers=worlds.brokers(b2={"directories": (Directory("/data", None),)}))
+    assert [r.verdict for r in disk_has_room(silent, {2: None})] == [Verdict.ALLOW], "nobody checks there"
 
 
 def test_unknown_brokers_do_not_permit():

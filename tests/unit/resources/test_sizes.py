@@ -90,3 +90,8 @@ def test_a_run_whose_prose_is_long_loses_prose_alone() -> None:
         assert after == before.model_copy(update={"detail": before.detail[:CUT]})
     small = status.model_copy(update={"journal": status.journal[:3]})
     assert fitted_run(small) is small
+
+
+def test_of_very_many_deleted_topics_a_run_keeps_as_many_as_the_schema_takes():
+    status = RemediationStatus().model_copy(update={"deleted_topics": tuple(f"t{n}" for n in range(2000))})
+    assert RemediationStatus.model_validate(fitted_run(status).to_kubernetes()).deleted_topics[-1] == "t499"

@@ -138,6 +138,8 @@ def _facts(run: Remediation) -> Iterator[Fact]:
         yield Fact("Began", moment(status.started_at))
     if status.finished_at is not None:
         yield Fact("Ended", moment(status.finished_at))
+    if status.deleted_topics:
+        yield Fact("Left out", f"deleted since the approval: {', '.join(status.deleted_topics)}")
     if spec.parameters:
         yield Fact("Parameters", ", ".join(f"{name}={value}" for name, value in sorted(spec.parameters.items())))
     if plan is not None:

@@ -43,14 +43,15 @@ def to_relieve(relocation: Relocation, question: Relieve) -> Bools:
         for taker, may in _takers(relocation, rows, place[broker]):
             fits |= may & (columns.size[rows] <= room[taker])
         rows, slots = rows[fits], slots[fits]
-        if (able := int(columns.size[rows].sum())) < need:
+        own = relocation.size_on(broker)[rows]
+        if (able := int(own.sum())) < need:
             reason = (
                 f"{need:,} bytes have to leave broker {broker}, and replicas of only {able:,} can: the others are of "
                 "unknown size, out of sync or excluded, or no other broker may take them. Add brokers, make room on "
                 "disk, or free fewer bytes"
             )
             raise ProblemError(None, reason, "brokers")
-        chosen, room = _chosen(relocation, rows, place[broker], need, room)
+        chosen, room = _chosen(relocation, rows, own, place[broker], need, room)
         released[rows[chosen], slots[chosen]] = True
     return released
 
@@ -69,11 +70,11 @@ def _takers(relocation: Relocation, rows: Ints, broker: int) -> Iterator[tuple[i
         yield taker, spread & ~(held == taker).any(axis=1)
 
 
-def _chosen(relocation: Relocation, rows: Ints, broker: int, need: int, room: Ints) -> tuple[Bools, Ints]:
-    """(bool[n]: which replicas of these partitions leave, int64[B] room that is left). Those that find no room beside
-    the others stay, where enough is left without them; else the solver has to find a way."""
-    columns, able = relocation.columns, np.ones(len(rows), dtype=bool)
-    size, leads = columns.size[rows], columns.leader[rows] == broker
+def _chosen(relocation: Relocation, rows: Ints, size: Ints, broker: int, need: int, room: Ints) -> tuple[Bools, Ints]:
+    """(bool[n]: which replicas of these partitions leave, int64[B] room that is left). size: int64[n], as they are on
+    the broker. Those that find no room beside the others stay, where enough is left without them; else the solver has
+    to find a way."""
+    able, leads = np.ones(len(rows), dtype=bool), relocation.columns.leader[rows] == broker
     best = None
     for _ in range(TRIES):
         if int(size[able].sum()) < need:

@@ -113,8 +113,16 @@ class MovesCheck(Check):
         """Whether each broker loses the bytes that it has to, and none that it need not. gone: bool[V], which of the
         replicas before leave."""
         problems, size = [], self.claimed.each(self._sizes()[self.place])
+        assert isinstance(self.question, Relieve)
+        own = dict(self.question.sizes)
+        names = (
+            list(zip(self.table["topic"].to_pylist(), self.table["partition"].to_pylist(), strict=True)) if own else []
+        )
         for broker, need in sorted(self.need.items()):
-            left = size[gone & (self.claimed.values == broker)].tolist()
+            here = gone & (self.claimed.values == broker)
+            left = size[here].tolist()
+            if broker in own:
+                left = [own[broker].get(names[row], 0) for row in self.claimed.row[here].tolist()]
             if sum(left) < need:
                 problems.append(f"replicas of {sum(left)} bytes leave broker {broker}, where {need} have to")
             elif sum(left) - min(left) >= need:

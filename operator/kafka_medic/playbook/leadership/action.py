@@ -41,7 +41,7 @@ class ElectPreferredLeaders(Action):
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         """About the first one, where none is due yet."""
-        first = [tp for tp, _ in election_step.planned_elections(at.plan)[:1]]
+        first = [tp for tp, _ in election_step.planned_elections(at.plan) if tp.topic][:1]
         wanted = intent.preferred if isinstance(intent, ElectPreferred) else first
         return judge_elect(at.snapshot, at.now, set(wanted)).reasons
 

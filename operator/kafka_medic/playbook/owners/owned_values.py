@@ -58,5 +58,11 @@ def objects(plan: Plan, snapshot: Snapshot) -> Iterator[tuple[OwnedTopic, TopicO
         yield owned, now if now is not None and now.uid == owned.uid and now.topic == owned.topic else None
 
 
+def of_left(plan: Plan, snapshot: Snapshot) -> Iterator[tuple[OwnedTopic, TopicOwner | None]]:
+    """The same without the owners of topics that were deleted since (`Plan.without`)."""
+    changed = plan.changed_topics()
+    return (each for each in objects(plan, snapshot) if each[0].edits or each[0].topic in changed)
+
+
 def as_object(owned: OwnedTopic) -> OwnerObject:
     return OwnerObject(owned.kind, owned.name, owned.uid)

@@ -18,7 +18,7 @@ from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import EditObjects, PauseObjects, ResumeObjects
 from kafka_medic.playbook.holding import ON_ITS_WAY, SENT_WITHIN
 from kafka_medic.playbook.owners.changes import named
-from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, is_so, objects, why_a_person
+from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, is_so, objects, of_left, why_a_person
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import EditedBy, OwnedTopic, OwnedTopics, Plan
@@ -78,7 +78,7 @@ def to_pause_by_hand(plan: Plan, snapshot: Snapshot) -> str | None:
 
 def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
     """Reached once every owner is paused and its operator has said so."""
-    found, id_ = list(objects(plan, snapshot)), f"{step}/{PAUSE}"
+    found, id_ = list(of_left(plan, snapshot)), f"{step}/{PAUSE}"
     if acting_owners(snapshot) is None:
         return StepReport(StepState.UNKNOWN, UNREAD)
     if lost := [named(owned) for owned, now in found if now is None]:

@@ -14,7 +14,7 @@ from kafka_medic.cluster.snapshot import ClusterInfo, OwnerState, Snapshot, Topi
 from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import EditObjects, ResumeObjects
 from kafka_medic.playbook.owners.changes import named
-from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, objects, value_of, why_a_person
+from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, objects, of_left, value_of, why_a_person
 from kafka_medic.playbook.owners.pause_step import EDIT, RESUME, UNREAD, ours
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.report.units import many
@@ -28,16 +28,19 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     """Reached once every object says what the plan made of its topic, and its operator is content with that."""
     if acting_owners(snapshot) is None:
         return StepReport(StepState.UNKNOWN, f"the topics are not yet returned: {UNREAD}", restores=True)
+    left = {owned.topic for owned, _ in of_left(plan, snapshot)}
     found = list(objects(plan, snapshot))
-    if lost := [named(owned) for owned, now in found if now is None]:
+    if lost := [named(owned) for owned, now in found if now is None and owned.topic in left]:
         return StepReport(StepState.DRIFTED, f"{some(lost, 5)} was deleted or replaced")
     there = [(owned, now) for owned, now in found if now is not None]
+    # The owner of a topic that is deleted gets its object back, and whatever it makes of it is its own.
+    waited_for = [(owned, now) for owned, now in there if owned.topic in left or now.paused]
     over = journal.get(f"{step}/{RESUME}")
     if over is not None and (over.state is IntentState.DONE or not _held(plan, there)):
         # What is edited or paused from now on is so by somebody else's word.
-        return _content(step, snapshot.cluster, there, journal, frozenset(ours(plan)))
+        return _content(step, snapshot.cluster, waited_for, journal, frozenset(ours(plan)))
     due_now = _edit(f"{step}/{EDIT}", snapshot.cluster, there, journal) or _resume(step, plan, there, journal)
-    return due_now or _content(step, snapshot.cluster, there, journal)
+    return due_now or _content(step, snapshot.cluster, waited_for, journal)
 
 
 def undone(plan: Plan, snapshot: Snapshot) -> str | None:

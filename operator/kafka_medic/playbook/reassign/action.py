@@ -28,6 +28,7 @@ from kafka_medic.playbook.owners.owned_plan import unplanned_owner
 from kafka_medic.playbook.reassign import log_dirs_step, reassign_step, remove_step
 from kafka_medic.playbook.reassign.even_plan import even_plan
 from kafka_medic.playbook.reassign.leave_plan import leave_plan
+from kafka_medic.playbook.reassign.other_racks import other_racks, planned_racks
 from kafka_medic.playbook.reassign.parameters import (
     ADDED,
     EVENED,
@@ -43,7 +44,7 @@ from kafka_medic.playbook.reassign.parameters import (
 from kafka_medic.playbook.reassign.positions import Position, growth, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
 from kafka_medic.playbook.reassign.rate import RATES
-from kafka_medic.playbook.reassign.relieve_plan import relieve_plan
+from kafka_medic.playbook.reassign.relieve_plan import about_own_sizes, relieve_plan
 from kafka_medic.playbook.reassign.room import LEAST_FREE, filling_volumes
 from kafka_medic.playbook.reassign.throttle_lists import FOLLOWER_LIST, LEADER_LIST
 from kafka_medic.playbook.reassign.within_plan import about_volumes, above_share
@@ -111,6 +112,10 @@ class ReassignPartitions(Action):
             path = f"spec.steps[{index}].with.replicas"
             yield Problem(path, "is not supported by this step", f"write {' or '.join(fitting)}")
 
+    def reads(self, request: PlanRequest, others: Callable[[], Sequence[OtherRun] | None]) -> Questions:  # noqa: ARG002
+        step = request.step(self.name)
+        return Questions() if step is None or asked_of(step) != RELIEVED else about_own_sizes(request, step)
+
     def plan(self, request: PlanRequest) -> Plan | Refusal:
         step = request.step(self.name)
         assert step is not None  # it leads the sequence
@@ -134,13 +139,15 @@ class ReassignPartitions(Action):
         others = f"another client reassigned {done.topic}-{done.partition}" if done else None
         replaced = at.plan.part(ReplicaMoves).replaced
         back = reassign_step.came_back(replaced, at.snapshot, found, directories=_directories(at))
-        return drifted or others or back or _fills(at) or _has_room_again(at) or unplanned_owner(at.plan, at.snapshot)
+        why = drifted or others or back or other_racks(at)
+        return why or _fills(at) or _has_room_again(at) or unplanned_owner(at.plan, at.snapshot)
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:
         own = at.plan.part(ReplicaMoves)
         moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in own.changes]
         factor = own.replication_factor or 1
         yield from judge_reassign(at.snapshot, moves, factor, at.now, replaced=own.replaced).reasons
+        yield from planned_racks(at)
         yield owners.owners_paused(at.snapshot, own.topics())
         yield from disk_has_room(at.snapshot, _incoming(at, intent), _kept(at))
 
@@ -232,6 +239,7 @@ class RemoveReplicas(Action):
         planned = remove_step.removals(at.plan)
         asked = intent.targets if isinstance(intent, effects.DropReplicas) else planned
         yield from judge_removal(at.snapshot, {tp: planned[tp] for tp in asked if tp in planned}, at.now).reasons
+        yield from planned_racks(at)
         yield owners.owners_paused(at.snapshot, at.plan.part(ReplicaRemovals).topics())
 
     def assess(self, at: StepContext) -> StepReport:
@@ -375,19 +383,21 @@ def _room_not_known(own: ReplicaMoves, snapshot: Snapshot | None) -> Iterator[st
         yield f"the free disk space of broker {some(silent)} is not known"
 
 
-def _incoming(at: StepContext, intent: Intent | None) -> dict[int, int]:
+def _incoming(at: StepContext, intent: Intent | None) -> dict[int, int | None]:
     """Bytes that each broker gets by the effect and by what is on its way; before the first one by the wave that comes
-    first. Sizes as they are now, or else as the plan saw them."""
+    first. Sizes as they are now, or else as the plan saw them. None where one of them is not known."""
     asked = intent.targets.keys() if isinstance(intent, effects.Reassign) else None
-    coming: Counter[int] = Counter()
+    coming: dict[int, int | None] = {}
     for standing in standings(at.plan.part(ReplicaMoves).changes, at.snapshot):
         change, row = standing.change, standing.row
         due = standing.position is Position.BEFORE and (change.wave == 0 if asked is None else standing.tp in asked)
         if not due and standing.position is not Position.MOVING:
             continue
         size = row.size_bytes if row is not None and row.size_bytes is not None else change.size_bytes
-        coming.update({b: size or 0 for b in change.replicas if b not in change.replicas_before})
-    return dict(coming)
+        for broker in set(change.replicas) - set(change.replicas_before):
+            before = coming.get(broker, 0)
+            coming[broker] = None if size is None or before is None else before + size
+    return coming
 
 
 def _kept(at: StepContext) -> dict[int, Kept]:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from kafka_medic.cluster.snapshot import Snapshot
+from kafka_medic.cluster.snapshot import Broker, Snapshot
 from kafka_medic.plan.lists import Array, flatten
 from kafka_medic.plan.model import Move
 from kafka_medic.resources.remediation_plan import MAX_LOADS, BrokerLoads, PartitionChange
 
-__all__ = ["broker_loads"]
+__all__ = ["broker_loads", "rack_of"]
 
 _RACK = 64
 """Characters of a rack's name."""
@@ -21,7 +21,7 @@ def broker_loads(snapshot: Snapshot, moves: Sequence[Move], reorders: Sequence[P
     """Over all partitions of the snapshot. None where brokers or replicas are not known, or brokers are too many."""
     if snapshot.brokers is None or snapshot.partitions is None or snapshot.partitions["replicas"].null_count:
         return None
-    racks = {broker.id: broker.rack or "" for broker in snapshot.brokers}
+    racks = {broker.id: rack_of(broker) for broker in snapshot.brokers}
     held = flatten(snapshot.partitions["replicas"])
     ids = np.array(sorted(racks), dtype=np.int64)
     if not len(ids) or len(ids) > MAX_LOADS:
@@ -35,12 +35,17 @@ def broker_loads(snapshot: Snapshot, moves: Sequence[Move], reorders: Sequence[P
     after = replicas + _of(ids, came) - _of(ids, went), leaders + _of(ids, leads) - _of(ids, led)
     return BrokerLoads(
         brokers=tuple(ids.tolist()),
-        racks=tuple(racks[broker][:_RACK] for broker in ids.tolist()),
+        racks=tuple(racks[broker] for broker in ids.tolist()),
         replicas_before=_counts(replicas),
         replicas_after=_counts(after[0]),
         leaders_before=_counts(leaders),
         leaders_after=_counts(after[1]),
     )
+
+
+def rack_of(broker: Broker) -> str:
+    """As a plan shows it; empty for none."""
+    return (broker.rack or "")[:_RACK]
 
 
 def _of(ids: Array, brokers: Iterable[int]) -> Array:

@@ -31,7 +31,6 @@ from kafka_medic.playbook.effects import (
     setting_key,
     setting_text,
     settings_observed,
-    topics_gone,
     unknown_settings,
 )
 from kafka_medic.playbook.portions import followed_by, portion
@@ -367,14 +366,14 @@ def _owed(
 ) -> tuple[dict[SettingKey, str | None], list[str]]:
     """What is still to be put back, and whose settings have to be read first: brokers that do not answer, topics and
     brokers with an error. Only settings that still hold what we set: a value that somebody gave them since is
-    theirs."""
-    ours, gone = _lists(plan, saved), topics_gone(snapshot, saved)
+    theirs. The settings of a topic that is deleted went with it."""
+    ours = _lists(plan, saved)
     live = {b.id for b in snapshot.brokers or () if b.live}
     owed: dict[SettingKey, str | None] = {}
     silent: dict[str, None] = {}
     for key, before in saved.items():
         kind, resource, _ = key
-        if resource in gone if kind == "TOPIC" else broker_gone(snapshot, int(resource)):
+        if key not in ours if kind == "TOPIC" else broker_gone(snapshot, int(resource)):
             continue
         if (kind == "BROKER" and int(resource) not in live) or settings_unread(snapshot, kind, resource):
             silent[resource_name(kind, resource)] = None
@@ -447,14 +446,14 @@ def _throttle(plan: Plan, saved: Mapping[SettingKey, str | None], wave: int) -> 
 
 
 def _lists(plan: Plan, saved: Mapping[SettingKey, str | None]) -> dict[SettingKey, set[str | None]]:
-    """By topic and list: all that the waves of this plan set there."""
+    """By topic and list: all that the waves of this plan set there. A topic that is deleted has none."""
     by_topic: dict[str, dict[int, list[PartitionChange]]] = {}
     for change in plan.part(ReplicaMoves).changes:
         by_topic.setdefault(change.topic, {}).setdefault(change.wave, []).append(change)
     return {
         key: {listed(changes, key[2], before) for changes in by_topic[key[1]].values()}
         for key, before in saved.items()
-        if key[0] == "TOPIC"
+        if key[0] == "TOPIC" and key[1] in by_topic
     }
 
 

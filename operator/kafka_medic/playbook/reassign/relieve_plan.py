@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import pyarrow.compute as pc
 
@@ -22,6 +23,7 @@ from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.model import Plan as Placement
 from kafka_medic.plan.relocation import Relieve
 from kafka_medic.playbook.action import PlanRequest
+from kafka_medic.playbook.extra_reads import Questions
 from kafka_medic.playbook.reassign.even_plan import placed_beside_owners
 from kafka_medic.playbook.reassign.leave_plan import SHOWN, named_brokers, placement_of
 from kafka_medic.playbook.reassign.log_dirs_step import unsaved_rates
@@ -51,6 +53,18 @@ class _Relief:
     def lines(self) -> Iterator[str]:
         yield from results(self.within, self.volumes)
         yield from self.within.lines()
+
+
+Sizes = Mapping[tuple[str, int], int]
+"""Bytes of a broker's own replicas, by topic and partition."""
+
+
+def about_own_sizes(request: PlanRequest, step: Step) -> Questions:
+    """What each replica takes on the brokers that are named: a follower that has cleaned a compacted log, or not yet,
+    is smaller or larger than its leader."""
+    named = named_brokers(request, relieve_parameters(request.playbook, step, request.run.spec.parameters).brokers)
+    known = {b.id for b in request.snapshot.brokers or ()}
+    return Questions() if isinstance(named, Refusal) else Questions(log_dirs=named & known)
 
 
 def relieve_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
@@ -86,18 +100,13 @@ def _onto_others(request: PlanRequest, step: Step, relief: _Relief, stay: Sequen
     leaving = spared_unasked(request)
     if isinstance(leaving, Refusal):
         return leaving
-    if twice := [b for b, count in Counter(f.broker for f in filled).items() if count > 1]:
-        wheres = " and ".join(f.volume.where for f in filled if f.broker == twice[0])
-        return Refusal(
-            f"no other volume of broker {twice[0]} has room for what has to leave {wheres}. Shorten retention, enlarge "
-            "volumes, or lower freeSharePercent",
-            permanent=True,
-        )
+    question = _question(request, filled)
+    if isinstance(question, Refusal):
+        return question
+    sizes = dict(question.sizes)
     room = _Room(request, {f.broker for f in filled} | relief.volumes.keys(), leaving, told.share)
     if lacking := room.lacking(filled):
         return lacking
-    only = tuple((f.broker, frozenset((*tp,) for tp in f.only)) for f in filled if f.only is not None)
-    question = Relieve(tuple((f.broker, f.need) for f in filled), only)
     behind = tuple(_left_behind(snapshot, filled, stay))
 
     def place(left: Collection[str]) -> Placement | Refusal:
@@ -121,8 +130,8 @@ def _onto_others(request: PlanRequest, step: Step, relief: _Relief, stay: Sequen
         return f"relieve the volume {where}: move a replica each of {what}{within}"
 
     def results_of(plan: Plan) -> Sequence[str]:
-        lines = [*relief.lines(), *(line for each in filled for line in _results(request, plan, each, settings))]
-        return [line for line in lines if line]
+        volumes = (_results(request, plan, each, settings, sizes[each.broker]) for each in filled)
+        return [line for line in chain(relief.lines(), *volumes) if line]
 
     purpose = Purpose(
         title,
@@ -231,6 +240,32 @@ def _directories(request: PlanRequest, number: int) -> ReplicaDirs | Refusal:
     return told
 
 
+def _question(request: PlanRequest, filled: Sequence[Short]) -> Relieve | Refusal:
+    if twice := [b for b, count in Counter(f.broker for f in filled).items() if count > 1]:
+        wheres = " and ".join(f.volume.where for f in filled if f.broker == twice[0])
+        return Refusal(
+            f"no other volume of broker {twice[0]} has room for what has to leave {wheres}. Shorten retention, enlarge "
+            "volumes, or lower freeSharePercent",
+            permanent=True,
+        )
+    sizes: list[tuple[int, Sizes]] = []
+    for each in filled:
+        own = _own_sizes(request, each.broker)
+        if isinstance(own, Refusal):
+            return own
+        sizes.append((each.broker, own))
+    only = tuple((f.broker, frozenset((*tp,) for tp in f.only)) for f in filled if f.only is not None)
+    return Relieve(tuple((f.broker, f.need) for f in filled), only, tuple(sizes))
+
+
+def _own_sizes(request: PlanRequest, number: int) -> Sizes | Refusal:
+    told = request.reads.log_dirs.get(number, "not read")
+    if isinstance(told, str):
+        message = f"how large the replicas of broker {number} are is not known: {told}"
+        return Refusal(message, (Reason(Guard.DISK_HAS_ROOM, Verdict.UNKNOWN, message),))
+    return {(*tp,): at.size for tp, at in told.current.items()}
+
+
 def _no_volume(number: int, broker: Broker | None) -> Refusal:
     if broker is None:
         return Refusal(f"broker {number} is not part of the cluster", permanent=True)
@@ -304,10 +339,11 @@ def _in_sync(row: PartitionRow) -> bool:
     return isr is not None and set(row.replicas or ()) <= isr
 
 
-def _results(request: PlanRequest, plan: Plan, filled: Short, settings: ReassignParameters) -> Iterator[str]:
+def _results(
+    request: PlanRequest, plan: Plan, filled: Short, settings: ReassignParameters, sizes: Sizes
+) -> Iterator[str]:
     """What the volume has afterwards, and whether it lasts that long."""
     broker, volume = filled.broker, filled.volume
-    sizes = {(c.topic, c.partition): c.size_bytes or 0 for c in plan.part(ReplicaMoves).changes}
     leaves = sum(
         sizes[c.topic, c.partition]
         for c in plan.part(ReplicaRemovals).each()

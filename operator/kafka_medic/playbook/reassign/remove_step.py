@@ -16,7 +16,6 @@ from kafka_medic.guard.removal import Removals
 from kafka_medic.guard.rows import troubled_rows
 from kafka_medic.playbook.effects import DropReplicas
 from kafka_medic.playbook.portions import followed_by, portion
-from kafka_medic.playbook.preconditions import recreated_topics
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import PartitionChange, Plan, ReplicaMoves, ReplicaRemovals
@@ -108,8 +107,25 @@ def what_is_left(plan: Plan, snapshot: Snapshot) -> str:
             verb = "replica is" if len(held) == 1 else "replicas are"
             told.append(f"{len(held)} {verb} still on broker {broker}, which has to stay for {some(held, 5)}")
         else:
-            told.append(f"broker {broker} holds no replica any more, {_pod_may_go(broker, snapshot)}")
+            told.append(f"broker {broker} holds {_what_nobody_sees(broker, snapshot)}")
     return "; ".join(told)
+
+
+def _what_nobody_sees(broker: int, snapshot: Snapshot) -> str:
+    """Of a broker that holds no replica by the metadata, which names only the topics that the operator may see."""
+    found = snapshot.broker(broker)
+    unknown = None if found is None else found.unknown_topics
+    if unknown is None:
+        return (
+            "no replica of a topic that the operator sees; whether it holds others is not known, since its log "
+            "directories could not be read: its Pod has to stay until then"
+        )
+    if unknown:
+        return (
+            f"no replica of a topic that the operator sees, but lists replicas of topic {some(unknown, 5)}: its Pod "
+            "has to stay for them"
+        )
+    return f"no replica any more, {_pod_may_go(broker, snapshot)}"
 
 
 def _pod_may_go(broker: int, snapshot: Snapshot) -> str:
@@ -136,8 +152,8 @@ def give_back(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapsh
     first = {TopicPartition(c.topic, c.partition): c.replicas_before for c in plan.part(ReplicaMoves).changes}
     current = _current(snapshot, {b for replicas in first.values() for b in replicas})
     due: dict[TopicPartition, tuple[int, ...]] = {}
-    kept, others = [], set(recreated_topics(plan, snapshot))
-    for row in snapshot.rows({tp for tp in last if tp.topic not in others}):
+    kept = []
+    for row in snapshot.rows(set(last)):
         now = standing(last[row.tp], row)
         if now is Standing.UNKNOWN:
             return StepReport(StepState.UNKNOWN, f"replicas or ISR could not be read of {row.tp}", restores=True)

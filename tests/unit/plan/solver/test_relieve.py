@@ -55,6 +55,20 @@ def test_the_need_is_met_with_the_least_that_meets_it(need, left):
     assert gone(planned([[0, 1]] * 3, [50, 30, 21], need)) == left
 
 
+def test_what_leaves_is_as_large_as_it_is_on_the_broker_and_arrives_as_large_as_on_the_leader():
+    rows, sizes, own = [[1, 0]] * 3, [50, 30, 21], {("t", 0): 10, ("t", 1): 30, ("t", 2): 40}
+    small = (Broker(0), Broker(1), Broker(2, disk_free=29))
+    for listed, need, left in ((3, 35, [2]), (3, 41, [0, 2]), (small, 30, [2])):
+        free = asked(rows, sizes, need, listed)
+        request = replace(free, question=replace(free.question, sizes=((0, own),)))
+        plan = plan_relocation(request)
+        assert verify_moves(request, plan) == []
+        assert gone(plan) == left
+    without = replace(free, question=replace(free.question, sizes=((0, {("t", 1): 30}),)))
+    with pytest.raises(ProblemError, match="replicas of only 0 can"):
+        plan_relocation(without)
+
+
 def test_of_a_broker_with_several_volumes_only_what_is_on_one_of_them_leaves():
     rows, sizes = [[0, 1]] * 3, [50, 30, 21]
     assert gone(planned(rows, sizes, 20)) == [2]
