@@ -27,12 +27,14 @@ Topics = dict[int, frozenset[str]]
 class Concern:
     """`brokers`: what they all have replicas of, and their own whole views. `partitions`: single ones, each with the
     brokers that are to receive it and have no replica yet. `receivers`: of something that is not there yet, so that
-    they need only show that they hear of changes; `everybody`: all brokers do."""
+    they need only show that they hear of changes; `everybody`: all brokers do. `topics`: of plans, by name with the
+    id; everybody is asked about those that do not show with that id."""
 
     brokers: frozenset[int] = frozenset()
     partitions: Mapping[TopicPartition, Sequence[int]] = field(default_factory=dict)
     receivers: frozenset[int] = frozenset()
     everybody: bool = False
+    topics: Mapping[str, str | None] = field(default_factory=dict)
 
 
 NOTHING = Concern()

@@ -1,15 +1,17 @@
 """Which incarnation of a topic a Snapshot shows. `authority` decides; here it is given the Snapshot's accounts.
 
 `Snapshot.partitions` has what is decided, and a topic that is not there has no row: one that was deleted, and one of
-which the only account that was read is an old one. So a topic counts as deleted only by more than half of the voters.
-Metadata leaves out a topic that one may not see. So a broker that reports none, and lists a replica of it, stands
-against its deletion.
+which the only account that was read is an old one. So a topic counts as deleted only by more than half of the brokers,
+those that are down included. Metadata leaves out a topic that one may not see. So a broker that reports none stands
+against its deletion as long as it lists a replica of it, or its log directories are not read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,12 +21,15 @@ from kafka_medic.cluster.snapshot import Snapshot
 
 def topic_ids(snapshot: Snapshot, topics: Collection[str]) -> dict[str, str | None]:
     """By topic that the Snapshot has, the id that is decided; None: undecided, or no broker reports ids."""
-    return {} if snapshot.partitions is None else _ids(snapshot.partitions, topics)
+    return {} if snapshot.partitions is None else ids_in(snapshot.partitions, topics)
 
 
-def deleted(snapshot: Snapshot, planned: Mapping[str, str | None]) -> dict[str, bool | None]:
+def deleted(
+    snapshot: Snapshot, planned: Mapping[str, str | None], holders: Collection[int] = ()
+) -> dict[str, bool | None]:
     """By topic, whether the incarnation with this id is deleted; None: not known. An id that is None stands for
-    whatever has the name."""
+    whatever has the name. holders: brokers that had a replica of some of them, so that they are brokers also when
+    nobody reports them any more."""
     present = topic_ids(snapshot, planned)
     found: dict[str, bool | None] = {}
     doubtful = []
@@ -35,39 +40,32 @@ def deleted(snapshot: Snapshot, planned: Mapping[str, str | None]) -> dict[str, 
             found[topic] = None
         else:
             doubtful.append(topic)
-    accounts = _accounts(snapshot, doubtful)
+    if not doubtful or snapshot.brokers is None:
+        return found | dict.fromkeys(doubtful)
+    accounts, voters = _accounts(snapshot, doubtful), len({*holders, *(b.id for b in snapshot.brokers)})
     return found | {
-        topic: _witnessed(snapshot, topic, accounts[topic], present.get(topic) or GONE) or None for topic in doubtful
+        topic: _witnessed(snapshot, topic, accounts[topic], voters, present.get(topic) or GONE) or None
+        for topic in doubtful
     }
 
 
-def _witnessed(snapshot: Snapshot, topic: str, accounts: dict[int, str], shown: str) -> bool:
-    """Whether the accounts decide what the Snapshot shows, more than half of the voters give it, and no broker lists a
-    replica of a topic that it does not report."""
-    if any(accounts.get(b.id) == GONE and topic in (b.unknown_topics or ()) for b in snapshot.brokers or ()):
+def _witnessed(snapshot: Snapshot, topic: str, accounts: dict[int, str], voters: int, shown: str) -> bool:
+    """Whether the accounts decide what the Snapshot shows, more than half of the voters give it, and each broker that
+    does not report the topic is known to list no replica of it."""
+    without = (b for b in snapshot.brokers or () if accounts.get(b.id) == GONE)
+    if any(b.unknown_topics is None or topic in b.unknown_topics for b in without):
         return False
-    voters = len(_voters(snapshot))
     controller = snapshot.controller.id if snapshot.controller else None
     given = sum(account == shown for account in accounts.values())
     return bool(accounts) and incarnation(accounts, controller, voters) == shown and given * 2 > voters
 
 
-def _voters(snapshot: Snapshot) -> frozenset[int]:
-    """The registered brokers, and those of which that is not known."""
-    if snapshot.brokers is None:
-        return frozenset(v.broker for v in snapshot.views or ())
-    return frozenset(b.id for b in snapshot.brokers if b.registered is not False)
-
-
 def _accounts(snapshot: Snapshot, topics: Collection[str]) -> dict[str, dict[int, str]]:
-    """By topic and voter that reported its partitions: the id, GONE or UNNAMED."""
+    """By topic and broker that reported its partitions: the id, GONE or UNNAMED."""
     found: dict[str, dict[int, str]] = {topic: {} for topic in topics}
-    if not topics:
-        return found
-    voters = _voters(snapshot)
-    views = [v for v in snapshot.views or () if v.leaders is not None and v.broker in voters]
+    views = [v for v in snapshot.views or () if v.leaders is not None]
     tables = {id(v.leaders): v.leaders for v in views if v.leaders is not None}
-    read = {key: _ids(table, topics) for key, table in tables.items()}
+    read = {key: ids_in(table, topics) for key, table in tables.items()}
     for view in views:
         ids = read[id(view.leaders)]
         for topic in topics:
@@ -76,9 +74,14 @@ def _accounts(snapshot: Snapshot, topics: Collection[str]) -> dict[str, dict[int
     return found
 
 
-def _ids(table: pa.Table, topics: Collection[str]) -> dict[str, str | None]:
+def ids_in(table: pa.Table, topics: Collection[str]) -> dict[str, str | None]:
     """By topic that the table has."""
     if not topics:
         return {}
-    mine = table.filter(pc.is_in(table["topic"], value_set=pa.array(sorted(topics), pa.string())))
-    return {row["topic"]: row["topicId"] for row in mine.select(["topic", "topicId"]).to_pylist()}
+    mine = table.select(["topic", "topicId"])
+    mine = mine.filter(pc.is_in(mine["topic"], value_set=pa.array(sorted(topics), pa.string()))).combine_chunks()
+    # A row of each topic: dictionaries of all rows would take twenty times as long.
+    encoded: Any = pc.dictionary_encode(mine["topic"]).combine_chunks()
+    codes, first = np.unique(np.asarray(encoded.indices.to_numpy()), return_index=True)
+    ids: Any = mine["topicId"].take(pa.array(first, pa.int64()))
+    return dict(zip(encoded.dictionary.take(pa.array(codes, pa.int64())).to_pylist(), ids.to_pylist(), strict=True))

@@ -192,7 +192,7 @@ class Reconciler:
         acting = bool(unreadable) or self._canary.changes or any(phase in NEEDS_EVERY_VIEW for phase in phases)
         resting = all(phase in TERMINAL_PHASES for phase in phases)
         # The canary's topic gives each broker a leadership.
-        about = Concern(everybody=self._canary.changes)
+        about = Concern(everybody=self._canary.changes, topics=_planned_topics(runs))
         kept_state, now = self._observer.kept_state, self.clients.monotonic()
         kept_state.before_observation(cluster, now, acting=acting, concern=about, resting=resting)
         return self._observer.observe(cluster)
@@ -296,3 +296,13 @@ class Reconciler:
         late = last is None or snapshot.taken_at - last >= rewritten_after(interval)
         if late or without_times(status) != without_times(cluster.status):
             store.write_status(cluster, status)
+
+
+def _planned_topics(runs: Sequence[Remediation]) -> dict[str, str | None]:
+    """By topic that an approved run changes, its id; None: not known."""
+    plans = [run.status.plan for run in runs if run.status.phase in {*ACTING_PHASES, Phase.APPROVED}]
+    named: dict[str, str | None] = {}
+    for plan in filter(None, plans):
+        named |= dict.fromkeys(plan.changed_topics())
+        named |= {t.topic: t.id for t in plan.topics}
+    return named

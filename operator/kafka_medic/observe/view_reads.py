@@ -22,6 +22,7 @@ from kafka_medic.clients.ports import BrokerView, KafkaReads
 from kafka_medic.clients.zookeeper import Registrations
 from kafka_medic.cluster.accounts import TopicRecord, settle
 from kafka_medic.cluster.concern import NOTHING, Concern, topics_needed, topics_of
+from kafka_medic.cluster.incarnations import ids_in
 from kafka_medic.observe import checks
 from kafka_medic.observe.slices import Accounts, Changes, Reference, changes, in_turn, patched, requests, troubled
 
@@ -215,6 +216,8 @@ class _Round:
         if large and (rows := troubled(states)).any():
             held = topics_of(states, rows)
             lately.insert(1, Changes(frozenset().union(*held.values()), held))  # the last change stays the first
+        if missing := _missing(rotation.concern.topics, states) if large else frozenset[str]():
+            lately.insert(1, Changes(missing))
         tables = {id(v.states): v.states for v in self.answers.values() if isinstance(v, BrokerView)}
         if not acting and not lately and len(tables) <= 1:
             return
@@ -315,6 +318,12 @@ class _Round:
             if (view.states is not None and view.states is not most) or view.members != members:
                 found.append(broker)
         return found
+
+
+def _missing(planned: Mapping[str, str | None], states: pa.Table) -> frozenset[str]:
+    """The topics that do not show with the planned id; None: any id."""
+    now = ids_in(states, planned)
+    return frozenset(topic for topic, id_ in planned.items() if topic not in now or id_ not in (None, now[topic]))
 
 
 def _differing(base: Reference, *answers: Answers, but_isr: bool = False) -> set[str]:

@@ -28,7 +28,7 @@ from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.guards import forward_reasons, judged, restoring_reasons
 from kafka_medic.playbook.holding import GIVE_UP, holding, renewed
 from kafka_medic.playbook.plan_file import is_missing, unread_file
-from kafka_medic.playbook.preconditions import deleted_topics, same_cluster, unsure
+from kafka_medic.playbook.preconditions import back, deleted_topics, same_cluster, unsure
 from kafka_medic.playbook.provenance import forged
 from kafka_medic.playbook.registry import ACTIONS
 from kafka_medic.playbook.report import StepReport, StepState
@@ -64,8 +64,9 @@ def advance(run: Remediation, context: DecisionContext) -> Decision:
     if is_missing(plan):
         ahead = _gives_way(run, context)
         return refuse(status, Phase.BLOCKED, (unread_file(plan), *((ahead,) if ahead else ())))
-    # An id does not come back, so what was deleted once stays so, whatever can be read later.
-    gone = tuple(sorted({*status.deleted_topics, *deleted_topics(plan, context.snapshot)}))
+    # What was deleted once stays so, whatever can be read later.
+    known = set(status.deleted_topics) - back(plan, context.snapshot, status.deleted_topics)
+    gone = tuple(sorted(known | deleted_topics(plan, context.snapshot)))
     status = status.model_copy(update={"deleted_topics": gone})
     run = run.model_copy(update={"status": status})
     plan = status.plan_left or plan
@@ -111,7 +112,7 @@ def _go_on(run: Remediation, plan: Plan, context: DecisionContext) -> Decision:
         report = StepReport(StepState.UNKNOWN, same.message, progress=current.progress)
     elif not_known := unsure(plan, context.snapshot):
         report = StepReport(StepState.UNKNOWN, not_known, progress=current.progress)
-    elif status.deleted_topics and not plan.changed_topics() and not status.journal:
+    elif status.deleted_topics and not status.journal and all(ACTIONS[s.action].idle(plan) for s in plan.steps):
         message = f"every topic of the plan was deleted since it was made: {some(status.deleted_topics, 5)}"
         report = StepReport(StepState.DRIFTED, message, progress=current.progress)
     else:
@@ -286,9 +287,6 @@ def _wind_up(run: Remediation, context: DecisionContext, plan: Plan, journal: Ma
     same = same_cluster(plan, context.snapshot)
     if len(journal) > 1 and same.verdict is not Verdict.ALLOW:
         return waiting(status, Phase.BLOCKED, f"clean-up pending: {same.message}", (same,))
-    if len(journal) > 1 and (not_known := unsure(plan, context.snapshot)):
-        reason = Reason(Guard.PRECONDITIONS_HOLD, Verdict.UNKNOWN, not_known)
-        return waiting(status, Phase.BLOCKED, f"clean-up pending: {not_known}", (reason,))
     left = []
     for step, report in _undone(run, plan, context):
         status = _observed(status, report.observed, context.now)
@@ -303,6 +301,9 @@ def _wind_up(run: Remediation, context: DecisionContext, plan: Plan, journal: Ma
             return waiting(status, Phase.BLOCKED, "; ".join(r.message for r in refusals), refusals)
         reason = Reason(Guard.SOURCES_FRESH, Verdict.UNKNOWN, report.message)
         return waiting(status, Phase.BLOCKED, report.message, (reason,))
+    if len(journal) > 1 and (not_known := unsure(plan, context.snapshot)):
+        reason = Reason(Guard.PRECONDITIONS_HOLD, Verdict.UNKNOWN, not_known)
+        return waiting(status, Phase.BLOCKED, f"clean-up pending: {not_known}", (reason,))
     steps = tuple(
         s
         if s.phase is StepPhase.SUCCEEDED
@@ -374,7 +375,7 @@ def _act(status: RemediationStatus, phase: Phase, step: str, report: StepReport,
 
 def _pause(status: RemediationStatus, report: StepReport, now: datetime) -> float:
     """Seconds until the next reconcile of a step that waits for its effect, or verifies it."""
-    awaited = [entry.intended_at for entry in status.journal if entry.state is not IntentState.DONE]
+    awaited = [entry.last_asked for entry in status.journal if entry.state is not IntentState.DONE]
     if report.streak or report.observed or not awaited:
         return SOONEST
     return min(max(SOONEST, (now - max(awaited)).total_seconds() * SHARE), LATEST)

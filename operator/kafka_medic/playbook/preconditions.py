@@ -3,6 +3,8 @@ come to name another cluster, and a topic can be deleted and created again."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kafka_medic.cluster.incarnations import deleted, topic_ids
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.evaluate import some
@@ -55,6 +57,14 @@ def deleted_topics(plan: Plan, snapshot: Snapshot) -> frozenset[str]:
     return frozenset(topic for topic, gone in _deleted(plan, snapshot).items() if gone)
 
 
+def back(plan: Plan, snapshot: Snapshot, topics: Collection[str]) -> frozenset[str]:
+    """Of topics that counted as deleted, those that are there under the planned id: an id does not come back, so they
+    never were."""
+    ids = {t.topic: t.id for t in plan.topics if t.topic in topics}
+    now = topic_ids(snapshot, ids)
+    return frozenset(topic for topic, id_ in ids.items() if now.get(topic) == id_)
+
+
 def unsure(plan: Plan, snapshot: Snapshot) -> str | None:
     """Of which of these topics it is not known whether they were deleted; None: of none, or no topic could be read."""
     if snapshot.partitions is None:
@@ -64,14 +74,19 @@ def unsure(plan: Plan, snapshot: Snapshot) -> str | None:
         return None
     return (
         f"whether topic {some(left, 5)} was deleted is not known: more than half of the brokers have to report it "
-        "gone, and none of them may list a replica of it"
+        "gone, and none of them may list a replica of it, or have unread log directories"
     )
 
 
 def _deleted(plan: Plan, snapshot: Snapshot) -> dict[str, bool | None]:
+    return deleted(snapshot, topics_to_lose(plan), plan.holders())
+
+
+def topics_to_lose(plan: Plan) -> dict[str, str | None]:
+    """By topic that the plan can do without, its id; None: not known."""
     ids = {t.topic: t.id for t in plan.topics}
     named = plan.changed_topics()
-    return deleted(snapshot, {topic: ids.get(topic) for topic in named - plan.without(named).changed_topics()})
+    return {topic: ids.get(topic) for topic in named - plan.without(named).changed_topics()}
 
 
 def same_topics(plan: Plan, snapshot: Snapshot) -> tuple[Reason, ...]:

@@ -133,7 +133,7 @@ class ReplicaMoves(Part):
             "changes.replicas changes.wave artifact.sha256"
         ),
         left_out=paths(
-            # Totals: nothing is done by them.
+            # Totals: nothing is done by them. Other racks than these only hold effects back.
             "lowerBoundMoves bytesToMove waves "
             "loads.brokers loads.racks loads.replicasBefore loads.replicasAfter loads.leadersBefore loads.leadersAfter "
             # The hash decides what the file holds.
@@ -762,6 +762,11 @@ class Plan(PlanHeader):
         """The plan with these in place of those of the same kinds."""
         held: dict[type[Part], Part] = {type(part): part for part in (*self.parts, *parts)}
         return self.model_copy(update={"parts": _holding(held)})
+
+    def holders(self) -> frozenset[int]:
+        """Brokers that have a replica of some topic of the plan before or after its moves."""
+        moves = (*self.part(ReplicaMoves).changes, *self.part(ReplicaRemovals).each(), *self.part(Reorders).reorders)
+        return frozenset(broker for c in moves for broker in (*c.replicas_before, *c.replicas))
 
     def changed_topics(self) -> frozenset[str]:
         """Topics that any of its parts changes."""

@@ -51,7 +51,7 @@ def drift(plan: Plan, snapshot: Snapshot) -> str | None:
     if acting_owners(snapshot) is None:
         return None
     mine = ours(plan)
-    for owned, now in objects(plan, snapshot):
+    for owned, now in of_left(plan, snapshot):
         if now is None:
             return f"{named(owned)} was deleted or replaced since the plan"
         if other := [e.name for e in owned.edits if e not in due(owned, now)]:
@@ -71,7 +71,7 @@ def _theirs(owned: OwnedTopic) -> str:
 
 def to_pause_by_hand(plan: Plan, snapshot: Snapshot) -> str | None:
     """What a person has to do before the run can begin; None where nothing is left to do."""
-    found, cluster = objects(plan, snapshot), snapshot.cluster
+    found, cluster = of_left(plan, snapshot), snapshot.cluster
     commands = [_pause_it(cluster, o, now) for o, now in found if now and now.acts and by_hand(o, now)]
     return f"waits for you to pause the owners of topics: {'; '.join(commands[:5])}" if commands else None
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kafka_medic.cluster.elements import failed_directories, on_failed_directory, resource_name, settings_unread
+from kafka_medic.cluster.incarnations import topic_ids
 from kafka_medic.cluster.snapshot import Broker, Snapshot, TopicPartition
 from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import (
@@ -365,17 +366,18 @@ def _owed(
     plan: Plan, saved: Mapping[SettingKey, str | None], snapshot: Snapshot, rates: frozenset[str]
 ) -> tuple[dict[SettingKey, str | None], list[str]]:
     """What is still to be put back, and whose settings have to be read first: brokers that do not answer, topics and
-    brokers with an error. Only settings that still hold what we set: a value that somebody gave them since is
-    theirs. The settings of a topic that is deleted went with it."""
+    brokers with an error, topics that do not show though they may be there. Only settings that still hold what we set:
+    a value that somebody gave them since is theirs. The settings of a topic that is deleted went with it."""
     ours = _lists(plan, saved)
-    live = {b.id for b in snapshot.brokers or () if b.live}
+    live = {str(b.id) for b in snapshot.brokers or () if b.live}
+    shown = topic_ids(snapshot, {resource for kind, resource, _ in ours})
     owed: dict[SettingKey, str | None] = {}
     silent: dict[str, None] = {}
     for key, before in saved.items():
         kind, resource, _ = key
         if key not in ours if kind == "TOPIC" else broker_gone(snapshot, int(resource)):
             continue
-        if (kind == "BROKER" and int(resource) not in live) or settings_unread(snapshot, kind, resource):
+        if resource not in (live if kind == "BROKER" else shown) or settings_unread(snapshot, kind, resource):
             silent[resource_name(kind, resource)] = None
         else:
             value = dynamic_value(snapshot, key)
