@@ -15,17 +15,11 @@ GONE = tuple(r for r in worlds.ROWS if r["topic"] != "orders")
 ANEW = tuple({**r, "topicId": "another"} if r["topic"] == "orders" else r for r in worlds.ROWS)
 
 
-def brokers(**changed):
-    """That list no replica of an unknown topic."""
-    read = {f"b{n}": {"unknown_topics": ()} for n in (1, 2, 3)}
-    return worlds.brokers(**{name: read[name] | changed.get(name, {}) for name in read})
-
-
 def seen(decided, *views, **changes):
     """What is decided, and the rows that each broker reports; None: it gave no answer."""
     told = enumerate(views, start=1)
     views = tuple(replace(worlds.view(n), leaders=None) if r is None else worlds.view(n, r) for n, r in told)
-    return replace(worlds.healthy(rows=decided), **{"views": views, "brokers": brokers()} | changes)
+    return replace(worlds.healthy(rows=decided), views=views, **changes)
 
 
 @pytest.mark.parametrize(
@@ -43,10 +37,13 @@ def seen(decided, *views, **changes):
         (seen(worlds.ROWS, GONE, None, None), False),
         (replace(worlds.healthy(), partitions=None), None),
         (replace(worlds.healthy(rows=GONE), views=None), None),
-        (seen(GONE, GONE, GONE, None, brokers=brokers(b3={"registered": False})), True),
-        (seen(GONE, GONE, None, None, brokers=brokers(b2={"registered": False}, b3={"registered": False})), None),
-        (seen(GONE, GONE, GONE, GONE, brokers=brokers(b2={"unknown_topics": None})), None),
-        (seen(GONE, GONE, GONE, None, brokers=brokers(b3={"unknown_topics": None})), True),
+        (seen(GONE, GONE, GONE, None, brokers=worlds.brokers(b3={"registered": False})), True),
+        (
+            seen(GONE, GONE, None, None, brokers=worlds.brokers(b2={"registered": False}, b3={"registered": False})),
+            None,
+        ),
+        (seen(GONE, GONE, GONE, GONE, brokers=worlds.brokers(b2={"unknown_topics": None})), None),
+        (seen(GONE, GONE, GONE, None, brokers=worlds.brokers(b3={"unknown_topics": None})), True),
         (seen(GONE, GONE, GONE, GONE, brokers=None), None),
     ],
 )
@@ -62,7 +59,7 @@ def test_who_was_not_asked_about_the_topic_says_nothing() -> None:
 
 
 def test_a_broker_that_lists_a_replica_of_a_topic_that_it_does_not_report_may_not_be_asked_about_it() -> None:
-    listing = brokers(b2={"unknown_topics": ("orders",)})
+    listing = worlds.brokers(b2={"unknown_topics": ("orders",)})
     assert deleted(seen(GONE, GONE, GONE, GONE, brokers=listing), PLANNED) == {"orders": None}
     assert deleted(seen(GONE, GONE, worlds.ROWS, GONE, brokers=listing), PLANNED) == {"orders": True}, "its view is old"
 
@@ -76,6 +73,6 @@ def test_without_ids_a_topic_is_whatever_has_its_name() -> None:
 
 def test_a_holder_that_nobody_reports_any_more_is_a_broker_all_the_same() -> None:
     """With ZooKeeper the registration of a broker goes with it."""
-    alone = seen(GONE, GONE, brokers=brokers()[:1])
+    alone = seen(GONE, GONE, brokers=worlds.brokers()[:1])
     assert deleted(alone, PLANNED) == {"orders": True}
     assert deleted(alone, PLANNED, holders={1, 2, 3}) == {"orders": None}

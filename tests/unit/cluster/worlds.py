@@ -106,6 +106,7 @@ def broker(number: int, **changes: Any) -> Broker:
         reachable=True,
         recovering=False,
         bytes_in_rate=1000.0,
+        unknown_topics=(),
         pod=pod,
         version="4.3.1",
         clients=(ClientSoftware("apache-kafka-java", "4.3.1", 4),),

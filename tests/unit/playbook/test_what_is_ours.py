@@ -59,7 +59,7 @@ def test_one_broker_that_does_not_answer_keeps_no_throttle_on_the_others():
 def test_a_broker_that_is_gone_for_good_is_not_waited_for(listed):
     _, saved = throttled()
     gone = worlds.brokers(b3={"registered": False, "reachable": False, "pod": None})
-    rows = [worlds.partition("orders", 0, (1, 2)), worlds.partition("orders", 1, (2, 1))]
+    rows = [worlds.partition("orders", n, (1 + n, 2 - n)) for n in (0, 1)] + [worlds.partition("logs", 0, (1, 2))]
     here = gone if listed else gone[:2]
     views = tuple(worlds.view(n, rows) for n in (1, 2))
     state = worlds.healthy(rows=rows, brokers=here, configs=worlds.configs(), views=views)
