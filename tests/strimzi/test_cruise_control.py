@@ -100,9 +100,9 @@ def test_a_healthy_cluster_is_silent(case: StrimziCase) -> None:
 
 
 def rebalance(kafka: StrimziKafka) -> None:
-    """Slow enough to be seen: a follower gets 500 kB a second."""
+    """Slow enough to be seen. Each batch of moves takes Cruise Control half a minute, so there are few."""
     meta = {"name": "full", "namespace": NAMESPACE, "labels": {strimzi.CLUSTER_LABEL: kafka.name}}
-    spec = {"replicationThrottle": 500_000, "concurrentPartitionMovementsPerBroker": 2, "skipHardGoalCheck": True,
+    spec = {"replicationThrottle": 500_000, "concurrentPartitionMovementsPerBroker": 10, "skipHardGoalCheck": True,
             "goals": ["ReplicaDistributionGoal"]}  # fmt: skip
     operator.apply([{"apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaRebalance", "metadata": meta, "spec": spec}])
 
