@@ -32,18 +32,26 @@ def create_topic(bootstrap: str, name: str, assignment: list[list[int]], config:
     """A topic with exactly these replicas for each partition."""
     topic = NewTopic(name, num_partitions=len(assignment), replica_assignment=assignment, config=config or {})
     timeout = 30 + len(assignment) // 10  # brokers at ZooKeeper take two minutes for 2,000
+    perhaps = False
 
     def created() -> bool:
+        nonlocal perhaps
         admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 1000 * timeout, "log_level": 0})
         try:
             admin.create_topics([topic], request_timeout=timeout)[name].result(timeout=timeout)
+        except TimeoutError:
+            perhaps = True  # a broker that has only just started may leave the first request without an answer
+            return False
         except KafkaException as problem:
-            if problem.args[0].code() != KafkaError.NOT_CONTROLLER:
+            code = problem.args[0].code()
+            if code not in (KafkaError.NOT_CONTROLLER, KafkaError.TOPIC_ALREADY_EXISTS):
                 raise
-            return False  # another broker has only just become it
+            if code == KafkaError.TOPIC_ALREADY_EXISTS and not perhaps:
+                raise
+            return code == KafkaError.TOPIC_ALREADY_EXISTS  # else another broker has only just become the controller
         return True
 
-    wait_for(f"the controller to create {name}", created, 30)
+    wait_for(f"the controller to create {name}", created, 30 + timeout)
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
