@@ -199,13 +199,19 @@ def test_a_plan_that_was_approved_late_does_not_claim_to_have_freed_a_share() ->
     assert "25 %" not in (done.status.message or "")
 
 
-def test_room_that_comes_a_minute_after_the_run_is_not_asked_for_twice() -> None:
+def relieved() -> World:
+    """Right after the proposed run has Succeeded."""
     world = filling()
     world.approve(proposed(world))
     for _ in range(80):
         grow(world, seconds=5.0)
         if world.run().status.phase == "Succeeded":
             break
+    return world
+
+
+def test_room_that_comes_a_minute_after_the_run_is_not_asked_for_twice() -> None:
+    world = relieved()
     assert finding(world)["playbook"] == "relieve-disk", "the files are still there"
     for _ in range(60):
         grow(world, seconds=5.0)
@@ -430,12 +436,7 @@ def test_receivers_keep_their_share_also_where_the_approval_comes_late() -> None
 
 def test_room_that_comes_after_ten_minutes_is_not_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brokers, "FILE_DELETE_DELAY", 600.0)  # log.segment.delete.delay.ms of the brokers
-    world = filling()
-    world.approve(proposed(world))
-    for _ in range(80):
-        grow(world, seconds=5.0)
-        if world.run().status.phase == "Succeeded":
-            break
+    world = relieved()
     for _ in range(100):
         grow(world, seconds=5.0)
     runs = [(r.spec.playbook.name, r.status.phase) for r in world.runs()]

@@ -217,9 +217,11 @@ def _await(run: Remediation, context: DecisionContext) -> Decision:
         return refuse(status, status.phase or Phase.AWAITING_APPROVAL, (unread_file(plan),))
     # An approved plan continues without a deleted topic. Before the approval, people see what would be done.
     gone = deleted_topics(plan, context.snapshot) if status.phase is Phase.APPROVED else frozenset()
-    if left := plan.without(gone) if plan.without(gone).changed_topics() else None:
-        plan = left
-    status = status.model_copy(update={"deleted_topics": tuple(sorted(gone)) if left else ()})
+    left = plan.without(gone)
+    if gone and left.changed_topics():
+        plan, status = left, status.model_copy(update={"deleted_topics": tuple(sorted(gone))})
+    else:
+        status = status.model_copy(update={"deleted_topics": ()})
     drift = None if unsure(plan, context.snapshot) else _drift(run, plan, context)
     status, voided = drifted_long_enough(status, drift, context.now)
     if voided and run.spec.cause is None and (done := overtaken(run, plan, context)):

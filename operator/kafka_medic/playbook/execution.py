@@ -28,7 +28,7 @@ from kafka_medic.playbook.drift import drifted_long_enough
 from kafka_medic.playbook.guards import forward_reasons, judged, restoring_reasons
 from kafka_medic.playbook.holding import GIVE_UP, holding, renewed
 from kafka_medic.playbook.plan_file import is_missing, unread_file
-from kafka_medic.playbook.preconditions import back, deleted_topics, same_cluster, unsure
+from kafka_medic.playbook.preconditions import deleted_topics, same_cluster, shown_again, unsure
 from kafka_medic.playbook.provenance import forged
 from kafka_medic.playbook.registry import ACTIONS
 from kafka_medic.playbook.report import StepReport, StepState
@@ -65,7 +65,7 @@ def advance(run: Remediation, context: DecisionContext) -> Decision:
         ahead = _gives_way(run, context)
         return refuse(status, Phase.BLOCKED, (unread_file(plan), *((ahead,) if ahead else ())))
     # What was deleted once stays so, whatever can be read later.
-    known = set(status.deleted_topics) - back(plan, context.snapshot, status.deleted_topics)
+    known = set(status.deleted_topics) - shown_again(plan, context.snapshot, status.deleted_topics)
     gone = tuple(sorted(known | deleted_topics(plan, context.snapshot)))
     status = status.model_copy(update={"deleted_topics": gone})
     run = run.model_copy(update={"status": status})

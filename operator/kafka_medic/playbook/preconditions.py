@@ -57,7 +57,7 @@ def deleted_topics(plan: Plan, snapshot: Snapshot) -> frozenset[str]:
     return frozenset(topic for topic, gone in _deleted(plan, snapshot).items() if gone)
 
 
-def back(plan: Plan, snapshot: Snapshot, topics: Collection[str]) -> frozenset[str]:
+def shown_again(plan: Plan, snapshot: Snapshot, topics: Collection[str]) -> frozenset[str]:
     """Of topics that counted as deleted, those that are there under the planned id: an id does not come back, so they
     never were."""
     ids = {t.topic: t.id for t in plan.topics if t.topic in topics}
@@ -73,20 +73,15 @@ def unsure(plan: Plan, snapshot: Snapshot) -> str | None:
     if not left:
         return None
     return (
-        f"whether topic {some(left, 5)} was deleted is not known: more than half of the brokers have to report it "
-        "gone, and none of them may list a replica of it, or have unread log directories"
+        f"whether topic {some(left, 5)} was deleted is not known. More than half of the brokers must report it gone, and "
+        "their log directories must be readable and list no replica of it"
     )
 
 
 def _deleted(plan: Plan, snapshot: Snapshot) -> dict[str, bool | None]:
-    return deleted(snapshot, topics_to_lose(plan), plan.holders())
-
-
-def topics_to_lose(plan: Plan) -> dict[str, str | None]:
-    """By topic that the plan can do without, its id; None: not known."""
-    ids = {t.topic: t.id for t in plan.topics}
-    named = plan.changed_topics()
-    return {topic: ids.get(topic) for topic in named - plan.without(named).changed_topics()}
+    ids, named = {t.topic: t.id for t in plan.topics}, plan.changed_topics()
+    able = named - plan.without(named).changed_topics()
+    return deleted(snapshot, {topic: ids.get(topic) for topic in able}, plan.holders())
 
 
 def same_topics(plan: Plan, snapshot: Snapshot) -> tuple[Reason, ...]:

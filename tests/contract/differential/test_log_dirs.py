@@ -47,18 +47,22 @@ class Subject:
 
     def stands(self) -> tuple[str | None, str | None]:
         """Where the replica is, and where it is to be."""
-        found = self.directories()
-        current = [path for path, d in found.items() if TP in (d.sizes or {})]
-        future = [path for path, d in found.items() if TP in sizes_of(d.future)]
+        current, future = self.listing()
         assert len(current) <= 1 >= len(future)
         return next(iter(current), None), next(iter(future), None)
+
+    def listing(self) -> tuple[list[str], list[str]]:
+        """The directories that list the replica, and those that list a copy of it."""
+        found = self.directories()
+        current = [path for path, d in found.items() if TP in (d.sizes or {})]
+        return current, [path for path, d in found.items() if TP in sizes_of(d.future)]
 
     def until(self, stands: tuple[str | None, str | None]) -> None:
         def so() -> bool:
             self.rest()
             # A broker's answer is no snapshot: while the copy takes the replica's place, both directories list it.
-            with contextlib.suppress(ReadFailed, AssertionError):
-                return self.stands() == stands
+            with contextlib.suppress(ReadFailed):
+                return self.listing() == tuple([path] if path else [] for path in stands)
             return False
 
         wait_for(f"{stands}", so, SECONDS, every=0.05)
