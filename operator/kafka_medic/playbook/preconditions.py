@@ -73,8 +73,8 @@ def unsure(plan: Plan, snapshot: Snapshot) -> str | None:
     if not left:
         return None
     return (
-        f"whether topic {some(left, 5)} was deleted is not known. More than half of the brokers must report it gone, and "
-        "their log directories must be readable and list no replica of it"
+        f"whether topic {some(left, 5)} was deleted is not known. More than half of the brokers must report it gone, "
+        "and their log directories must be readable and list no replica of it"
     )
 
 
