@@ -71,8 +71,8 @@ NOT_NEEDED = {
     "deleting", "nodeReady", "maintenance", "ports", "restartAsked",
     # Null says that nothing is known to be in the way; the API server itself refuses what the operator may not do.
     "hindrance",
-    # Restarts change no topic.
-    "owners",
+    # Restarts change no topic, and delete none.
+    "owners", "unknownTopics",
     # A restart may be how a broker gets its new certificate. How near the end of the old one is decides nothing: that
     # compares two clocks.
     "certificates",
