@@ -182,6 +182,31 @@ def test_a_person_may_have_an_emptied_broker_filled() -> None:
     assert run.status.plan.moves == 30
 
 
+@pytest.mark.parametrize(("hours", "found"), [(12, False), (25, True)])
+def test_a_broker_that_comes_back_after_a_day_is_a_new_one_and_gets_its_share(hours: int, found: bool) -> None:
+    world = uneven(held=[[n % 4, (n + 1) % 4, (n + 2) % 4] for n in range(20)])
+    world.ask("evacuate-broker", brokers="3")
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until_phase("Succeeded")
+    kafka, kept = world.kafka, dict(world.kafka.files[3])
+    kafka.stop(3)  # scaled down: neither a broker nor a Pod any more
+    del kafka.racks[3]
+    (path,) = [p for p in world.api.objects if p.endswith("/pods/kafka-3")]
+    pod = world.api.objects.pop(path)
+    wait(world, hours, step=HOUR)
+    world.operator()
+    wait(world, 2, step=HOUR)
+    kafka.installed(3, None)  # scaled up again, with a new volume
+    kafka.files[3] = kept
+    kafka.start(3)
+    pod["metadata"]["uid"] = "another"
+    world.api.objects[path] = pod
+    wait(world, 3)
+    assert ("LoadUneven/replicas" in findings(world)) is found
+    proposed = [r.spec.playbook.name for r in world.runs() if r.spec.cause]
+    assert proposed == (["rebalance"] if found else [])
+
+
 def test_small_clusters_and_a_percentage_of_zero_are_left_alone() -> None:
     small = uneven(held=[[0, 1, 2]] * 12)
     off = uneven(expectations={"unevenPercent": 0})

@@ -40,7 +40,7 @@ from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.finding import Finding, FindingState
 from kafka_medic.guard.breaker import BreakerReading, BreakerState, breaker
 from kafka_medic.guard.evaluate import some
-from kafka_medic.guard.leaving import leaving_brokers
+from kafka_medic.guard.leaving import departed_brokers, leaving_brokers
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.observe.strimzi_cluster import NotDerivedError
 from kafka_medic.playbook.registry import sent_away_by
@@ -231,7 +231,7 @@ class Reconciler:
             ),
             memory=self._observer.kept_state.memory,
             skew=self.clients.store.api.skew,
-            leaving=leaving_brokers(self._strimzi, [OtherRun.of(run) for run in runs]),
+            leaving=leaving_brokers(self._strimzi, [OtherRun.of(run) for run in runs], cluster.status.departed_brokers),
         )
 
     def _report_no_diagnosis(self, problem: Overtime) -> float:
@@ -291,7 +291,8 @@ class Reconciler:
         policies = store.policies() if runs else store.policies_seen(self.clients.monotonic())
         allowed = remediation_allowed(cluster, policies, blocked, tripped, store.api.skew)
         status = cluster_status(cluster, snapshot, findings, treated, allowed, self._observer.kept_state.memory)
-        status = status.model_copy(update={"strimzi": self._strimzi})
+        departed = departed_brokers(cluster.status.departed_brokers, [OtherRun.of(r) for r in runs], snapshot)
+        status = status.model_copy(update={"strimzi": self._strimzi, "departed_brokers": departed})
         last, interval = cluster.status.last_observed_at, parse_duration(cluster.spec.probes.interval)
         late = last is None or snapshot.taken_at - last >= rewritten_after(interval)
         if late or without_times(status) != without_times(cluster.status):

@@ -34,6 +34,7 @@ class OtherRun:
     holds: str | None = None
     owes: bool = False
     waits_for: frozenset[Guard] = frozenset()
+    uid: str = ""
 
     @classmethod
     def of(cls, run: Remediation, offsets: tuple[OffsetChange, ...] = ()) -> Self:
@@ -52,6 +53,7 @@ class OtherRun:
             holds=status.holds,
             owes=status.restore_owed,
             waits_for=frozenset(w.guard for w in status.waiting_for),
+            uid=run.uid or "",
         )
 
     @property

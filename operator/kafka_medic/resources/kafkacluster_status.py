@@ -20,6 +20,7 @@ MAX_OUTAGES = 10
 MAX_LEADERLESS = 20
 MAX_POOLS = 32
 MAX_POOL_IDS = 250
+MAX_DEPARTED = 100
 
 CONDITION_TYPES = (
     "Reachable",
@@ -123,6 +124,18 @@ class NodePoolStatus(Model):
     )
 
 
+class DepartedBrokerStatus(Model):
+    """A broker that a Remediation has emptied, and that has been gone since."""
+
+    broker: Count = Field(description="Id of the broker.")
+    remediation: ShortText = Field(description="metadata.uid of the Remediation that emptied the broker.")
+    since: Timestamp = Field(description="Time since which the broker has had neither a registration nor a Pod.")
+    for_good: bool = Field(
+        default=False,
+        description="Whether it was gone for a day. A broker that comes back under the id then counts as a new one.",
+    )
+
+
 class StrimziStatus(Model):
     """Values from Strimzi's resources for fields that spec does not set."""
 
@@ -169,6 +182,9 @@ class KafkaClusterStatus(Model):
     metadata: ClusterMode | None = Field(default=None, description="Where the cluster keeps its metadata, as observed.")
     strimzi: StrimziStatus | None = Field(
         default=None, description="Values that the operator took from spec.strimzi. Absent: no spec.strimzi."
+    )
+    departed_brokers: Annotated[tuple[DepartedBrokerStatus, ...], Field(max_length=MAX_DEPARTED)] = Field(
+        default=(), description="Brokers that a Remediation has emptied, and that have been gone since. Truncated."
     )
     version: ShortText | None = Field(default=None, description="Kafka version, as observed.")
     cluster_id: ShortText | None = Field(default=None, description="Kafka's own cluster id.")

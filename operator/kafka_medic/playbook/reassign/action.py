@@ -430,7 +430,8 @@ def _fills(at: StepContext) -> str | None:
         return None
     if leave_parameters(playbook, step, run.spec.parameters).onto != "any":
         return None  # somebody has named the receivers
-    spared = leaving_brokers(at.context.cluster.status.strimzi, at.context.others or ())
+    status = at.context.cluster.status
+    spared = leaving_brokers(status.strimzi, at.context.others or (), status.departed_brokers)
     added = {b for c in at.plan.part(ReplicaMoves).changes for b in {*c.replicas} - {*c.replicas_before}}
     filled = sorted(added & spared.keys())
     return f"broker {filled[0]} is to hold nothing: {spared[filled[0]]}" if filled else None

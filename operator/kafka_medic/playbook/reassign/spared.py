@@ -15,7 +15,8 @@ def spared_brokers(request: PlanRequest, *, runs: bool) -> dict[int, str] | Refu
         unknown = "which brokers other runs have emptied is not known"
         return Refusal(unknown, (Reason(Guard.NO_OTHER_REMEDIATION, Verdict.UNKNOWN, unknown),))
     known = {b.id for b in request.snapshot.brokers or ()}
-    found = leaving_brokers(request.cluster.status.strimzi, (request.others or ()) if runs else ())
+    status = request.cluster.status
+    found = leaving_brokers(status.strimzi, (request.others or ()) if runs else (), status.departed_brokers)
     return {broker: why for broker, why in sorted(found.items()) if broker in known}
 
 
