@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -29,7 +30,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import ConfigChange, Connection
 from tests.e2e.conftest import Case
-from tests.gameday.test_lost_broker import BYTES, GONE, PARTITIONS, TWO, begun, fill, lose, rows
+from tests.gameday.test_lost_broker import BYTES, GONE, PARTITIONS, TWO, begun, fill, lose, rows, run_of
 from tests.incident import operator
 from tests.testbed import Shape, build, deployed, wait_for
 from tests.testbed.preflight import java_home
@@ -94,6 +95,12 @@ def by_operator(case: Case, _: Path, measured: Callable[[], None]) -> list[str]:
     begun(case, "replace-broker", brokers=str(GONE), throttleBytesPerSecond=str(THROTTLE))
     measured()
     case.wait("Succeeded", 120)
+    run = run_of(case)["status"]
+    since = datetime.fromisoformat(run["startedAt"])
+    sent = [
+        f"{e['kind']} {(datetime.fromisoformat(e['intendedAt']) - since).total_seconds():+.0f}" for e in run["journal"]
+    ]
+    print(f"    seconds after its start: {', '.join(sent)}", flush=True)
     return operator.throttles_on(case.boot, [0, 1])
 
 
