@@ -196,6 +196,27 @@ def test_a_stored_plan_is_checked_anew_as_in_one_process(spark, tmp_path, monkey
     assert [rule.split(" ")[0] for rule in over] == ["moves", "bytes"]
 
 
+@pytest.mark.parametrize("block", [1000, 40])
+@pytest.mark.parametrize("ask", [Leave((0,), gone=False), SpreadRacks(), LowerImbalance(20)])
+def test_a_stored_plan_of_moves_is_checked_anew_as_in_one_process(spark, tmp_path, ask, block):
+    table, listed = crowded()
+    pq.write_table(table, tmp_path / "p.parquet")
+    plan = plan_relocation(Relocation(table, listed, ask)).table
+    source, stored = Place((tmp_path / "p.parquet").as_uri()), Place((tmp_path / "plan.parquet").as_uri())
+
+    def broken(rows, question):
+        pq.write_table(rows, tmp_path / "plan.parquet")
+        return verify_on_spark(spark, source, stored, Question(listed, question), block, lambda _: None).broken
+
+    assert broken(plan, ask) == ()
+    assert any("names other replicas before" in rule for rule in broken(plan.set_column(
+        2, "replicasBefore", plan.column("replicas")
+    ), ask))  # fmt: skip
+    other = LowerImbalance(3) if isinstance(ask, LowerImbalance) else Leave((1,), gone=False)
+    told = "moves where 3 are allowed" if isinstance(ask, LowerImbalance) else "broker"
+    assert any(told in rule for rule in broken(plan, other))
+
+
 def test_each_block_is_a_task_of_its_own(spark, tmp_path):
     pq.write_table(partitions({f"t{n:03}": [[0]] * 3 for n in range(200)}), tmp_path / "p.parquet")
     frame = frames.partitions(spark, Place((tmp_path / "p.parquet").as_uri()))

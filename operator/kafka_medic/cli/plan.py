@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kafka_medic.cli import exits, output
-from kafka_medic.cli.plan_arguments import FOR_PEOPLE, LARGEST_LOCAL, MOVING, RAISE, RELIEF, VERIFY
+from kafka_medic.cli.plan_arguments import FOR_PEOPLE, LARGEST_LOCAL, LEAVING, LOWER, MOVING, RAISE, RELIEF, VERIFY
 from kafka_medic.cli.plan_check import DefectError, checked_and_written
 from kafka_medic.cli.plan_figures import figures
 from kafka_medic.cli.plan_report import about_plan
@@ -31,12 +31,12 @@ from kafka_medic.plan.files.report_data import ReportData, report_data
 from kafka_medic.plan.memory import keep_freed
 from kafka_medic.plan.model import PREFERRED_ORDER, Plan, Summary
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
-from kafka_medic.plan.relocation import Leave, LowerImbalance, Relieve, Relocation, SpreadRacks
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Question, Relieve, Relocation, SpreadRacks
 from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.relocate import plan_relocation
 from kafka_medic.plan.spark.session import SparkError
-from kafka_medic.plan.verify.moves import verify_moves
-from kafka_medic.plan.verify.rules import verify
+from kafka_medic.plan.verify.moves import MovesCheck, verify_moves
+from kafka_medic.plan.verify.rules import Check, verify
 from kafka_medic.plan.wanted import Wanted
 
 OK, DEFECT, BAD_INPUT = exits.OK, exits.REFUSED, exits.UNUSABLE_INPUT
@@ -68,6 +68,9 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     began = time.monotonic()
     keep_freed()
+    args.asked = args.of if args.question == VERIFY else args.question
+    if args.question == VERIFY:
+        _refuse_foreign(args)
     if not hasattr(args, "engine") or not _takes_spark(args):  # Spark Connect needs pandas
         leave_pandas_out()
     if args.question == VERIFY:
@@ -88,25 +91,51 @@ def _run(args: argparse.Namespace) -> int:
     return OK
 
 
+def _refuse_foreign(args: argparse.Namespace) -> None:
+    """Options of `plan verify` that the question does not have, and those that it lacks."""
+    needs = {
+        "--replication-factor": (args.replication_factor, (RAISE,)),
+        "--broker": (args.broker, LEAVING),
+        "--free": (args.free, (RELIEF,)),
+    }
+    for option, (given, questions) in needs.items():
+        if given is None and args.asked in questions:
+            raise _OptionError(f"--of {args.asked}: needs {option}, as the plan was made with it")
+    if args.asked == LOWER and args.max_moves is None:
+        raise _OptionError(f"--of {LOWER}: needs --max-moves, as the plan was made with it")
+    has = {
+        **needs,
+        "--topic-factor": (args.topic_factor, (RAISE,)),
+        "--skip-lost": (args.skip_lost, LEAVING[:1]),
+        "--balance bytes": (args.balance == "bytes", (RAISE, LOWER)),
+    }
+    for option, (given, questions) in has.items():
+        if given and args.asked not in questions:
+            raise _OptionError(f"{option}: is no option of {args.asked}; name the question with --of")
+
+
 def _verify_read_back(args: argparse.Namespace) -> int:
+    asked = _wanted(args) if args.asked == RAISE else _question(args)
     brokers = read_brokers(_brokers_file(args), beside=args.brokers is None)
     if _takes_spark(args):
-        found = verified_on_spark(args, brokers, _wanted(args), _allowed(args))
+        found = verified_on_spark(args, brokers, asked, _allowed(args))
         if found.broken:
             output.put("".join(f"broken: {rule}\n" for rule in found.broken))
             return DEFECT
         _put_kept(args, found.rows, found.moves)
         return OK
-    problem = _problem(args, _wanted(args), brokers)
-    table, waved = read_plan(args.plan, problem.partitions)
+    request: Problem | Relocation
+    request = _problem(args, asked, brokers) if isinstance(asked, Wanted) else _relocation(args, asked, brokers)
+    table, waved = read_plan(args.plan, request.partitions)
     if not waved and is_order(table):
-        return _verify_order(args, problem, table)
+        return _verify_order(args, request, table)
     if not waved and args.plan.name == PREFERRED_ORDER:
         raise InputError(args.plan, None, "names replicas that do not exist yet: first carry out reassignment.json")
-    if broken := verify_read_back(problem, table, waved=waved):
+    check = MovesCheck(request, table) if isinstance(request, Relocation) else Check(request, table)
+    if broken := verify_read_back(check, waved=waved):
         output.put("".join(f"broken: {rule}\n" for rule in broken))
         return DEFECT
-    _put_kept(args, table.num_rows, int(problem.missing.sum()))
+    _put_kept(args, table.num_rows, int(check.come().sum()))
     return OK
 
 
@@ -115,9 +144,9 @@ def _put_kept(args: argparse.Namespace, partitions: int, moves: int) -> None:
     output.put(f"{args.plan} keeps every rule: {', '.join(what)}\n")
 
 
-def _verify_order(args: argparse.Namespace, problem: Problem, table: pa.Table) -> int:
+def _verify_order(args: argparse.Namespace, request: Problem | Relocation, table: pa.Table) -> int:
     """Check what comes after a reassignment."""
-    if broken := verify_order(problem, table):
+    if broken := verify_order(request, table):
         output.put("".join(f"broken: {rule}\n" for rule in broken))
         return DEFECT
     get = "gets" if table.num_rows == 1 else "get"
@@ -154,6 +183,14 @@ def _raise(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     return _here(args, wanted, brokers, began)
 
 
+def _relocation(args: argparse.Namespace, asked: Question, brokers: tuple[Broker, ...]) -> Relocation:
+    partitions = read_partitions(args.partitions)
+    _note_read(partitions, brokers)
+    allowed = _allowed(args)
+    _note_unmatched_topics("--exclude-topic", allowed.exclude_topics, _topics(partitions))
+    return Relocation(partitions, brokers, asked, allowed)
+
+
 def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
     """Plan what moves replicas."""
     asked = _question(args)
@@ -164,12 +201,8 @@ def _move(args: argparse.Namespace, began: float) -> tuple[Summary, Estimate]:
         output.note(FOR_PEOPLE)
         _note_order(done[0])
         return done
-    partitions = read_partitions(args.partitions)
-    _note_read(partitions, brokers)
-    allowed = _allowed(args)
-    _note_unmatched_topics("--exclude-topic", allowed.exclude_topics, _topics(partitions))
-    relocation = Relocation(partitions, brokers, asked, allowed)
-    args.step(f"planning {output.counted(partitions.num_rows, 'partition')}")
+    relocation = _relocation(args, asked, brokers)
+    args.step(f"planning {output.counted(relocation.partitions.num_rows, 'partition')}")
     plan = plan_relocation(relocation)
     _note_planned(args, plan, "move")
     _note_left_out(plan.summary)
@@ -195,24 +228,32 @@ def _allowed(args: argparse.Namespace) -> Allowed:
     return Allowed(
         frozenset(args.exclude_broker),
         frozenset(args.only_gives),
-        tuple(getattr(args, "exclude_topic", ())),
-        *(() if args.question == RELIEF else _limits(args)),
+        tuple(_excluded_topics(args)),
+        *(() if args.asked == RELIEF else _limits(args)),
     )
 
 
+def _excluded_topics(args: argparse.Namespace) -> Sequence[str]:
+    """Those of a raise are exempt by its factors. `plan verify` has one option for both."""
+    if args.asked == RAISE:
+        return ()
+    excluded: Sequence[str] = args.exempt if args.question == VERIFY else args.exclude_topic
+    return excluded
+
+
 def _limits(args: argparse.Namespace) -> tuple[int | None, ...]:
-    moves = None if args.question == "lower-imbalance" else args.max_moves
+    moves = None if args.asked == LOWER else args.max_moves
     return moves, args.max_bytes, args.max_moves_per_broker, args.max_bytes_per_broker
 
 
-def _question(args: argparse.Namespace) -> Leave | SpreadRacks | LowerImbalance | Relieve:
-    if args.question == RELIEF:
+def _question(args: argparse.Namespace) -> Question:
+    if args.asked == RELIEF:
         return Relieve(tuple(map(_bytes_to_free, args.free)))
-    if args.question == "spread-racks":
+    if args.asked == "spread-racks":
         return SpreadRacks()
-    if args.question == "lower-imbalance":
+    if args.asked == LOWER:
         return LowerImbalance(args.max_moves, by_bytes=args.balance == "bytes")
-    gone = args.question == "replace-broker"
+    gone = args.asked == "replace-broker"
     return Leave(tuple(sorted(set(args.broker))), gone=gone, skip_lost=gone and args.skip_lost)
 
 
@@ -247,7 +288,7 @@ def _here(
 def _takes_spark(args: argparse.Namespace) -> bool:
     """Whether the plan is made on Spark. Raises _OptionError for what no other engine reads, SparkError for settings
     that are none."""
-    if args.question == RELIEF:
+    if args.asked == RELIEF:
         if isinstance(args.partitions, str):
             raise _OptionError(f"--partitions {args.partitions}: {RELIEF} is not planned on Spark; give a file")
         return False
@@ -263,7 +304,7 @@ def _takes_spark(args: argparse.Namespace) -> bool:
     ]  # fmt: skip
     if only_spark and args.engine == "local":
         raise _OptionError(f"{only_spark[0]}: is for Spark alone: leave out --engine local")
-    if args.question == "lower-imbalance" and args.balance == "bytes":
+    if args.asked == LOWER and args.balance == "bytes":
         if only_spark or args.engine == "spark":
             raise _OptionError(
                 f"{only_spark[0] if only_spark else '--engine spark'}: --balance bytes lowers imbalance in one process "

@@ -25,7 +25,7 @@ FOR_PEOPLE = (
     "A plan also removes replicas. The operator makes its own plans and carries out no file: you carry it "
     "out, wave by wave, with kafka-reassign-partitions.sh."
 )
-RELIEF = "relieve-disk"
+RELIEF, LOWER = "relieve-disk", "lower-imbalance"
 LEAVING = ("replace-broker", "move-off")
 _EXAMPLES = {
     RAISE: """\
@@ -55,6 +55,12 @@ _EXAMPLES = {
   kafka-medic plan relieve-disk --free 7=500000000000 --partitions snapshot.json --output plan/
 """,
 }
+_VERIFYING = """\
+examples:
+  kafka-medic plan verify --plan plan/plan.parquet --replication-factor 3 --partitions snapshot.json
+  kafka-medic plan verify --of replace-broker --broker 7 --plan plan/reassignment.json --partitions snapshot.json
+  kafka-medic plan verify --of lower-imbalance --max-moves 500 --plan plan/plan.parquet --partitions snapshot.json
+"""
 _FILES = """\
 F is Parquet, a JSON list, JSON lines, or Kafka's reassignment JSON: topic, partition, replicas and, if known,
 leader, isr, sizeBytes. Or F is what `kafka-medic snapshot -o json` wrote; it has the brokers as well.
@@ -128,23 +134,14 @@ def _add_moving(questions: Any, question: str, summary: str) -> None:
     _add_inputs(moving)
     _add_output(moving)
     if question in LEAVING:
-        moving.add_argument(
-            "--broker", type=int, action="append", required=True, metavar="N",
-            help=f"the id of a broker {'that is gone' if question == 'replace-broker' else 'to empty'} (repeat it)",
-        )  # fmt: skip
+        _add_leaving(moving, "that is gone" if question == "replace-broker" else "to empty")
     if question == "replace-broker":
-        moving.add_argument(
-            "--skip-lost", action="store_true",
-            help="leave out the partitions that are in sync on no other broker, and list them in left-out.csv",
-        )  # fmt: skip
+        _add_skip_lost(moving)
     if question == RELIEF:
-        moving.add_argument(
-            "--free", action="append", required=True, metavar="N=BYTES",
-            help="so many bytes leave broker N, which receives none (repeat it); partitions of unknown size stay",
-        )  # fmt: skip
-    if question == "lower-imbalance":
+        _add_free(moving)
+    if question == LOWER:
         _add_balance(moving)
-    _add_allowed(moving, topics=True, moves_needed=question == "lower-imbalance", limited=question != RELIEF)
+    _add_allowed(moving, topics=True, moves_needed=question == LOWER, limited=question != RELIEF)
     if question != RELIEF:
         add_engine(moving)
 
@@ -156,26 +153,57 @@ def _add_balance(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def _add_leaving(parser: argparse.ArgumentParser, which: str, *, required: bool = True) -> None:
+    parser.add_argument(
+        "--broker", type=int, action="append", required=required, metavar="N",
+        help=f"the id of a broker {which} (repeat it)",
+    )  # fmt: skip
+
+
+def _add_skip_lost(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--skip-lost", action="store_true",
+        help="leave out the partitions that are in sync on no other broker, and list them in left-out.csv",
+    )  # fmt: skip
+
+
+def _add_free(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    parser.add_argument(
+        "--free", action="append", required=required, metavar="N=BYTES",
+        help="so many bytes leave broker N, which receives none (repeat it); partitions of unknown size stay",
+    )  # fmt: skip
+
+
 def _add_verifying(questions: Any) -> None:
     verifying = questions.add_parser(
         VERIFY,
-        help=f"check a written {RAISE} plan again before you carry it out",
+        help="check a written plan again before you carry it out",
         description="Check plan.parquet or reassignment.json against the partitions as they are now. It ends with 0 "
-        "where the plan keeps every rule, and with 1 where it does not.",
+        "where the plan keeps every rule, and with 1 where it does not. Give the options that the plan was made with.",
+        epilog=_VERIFYING,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    verifying.add_argument(
+        "--of", choices=(RAISE, *MOVING), default=RAISE, metavar="QUESTION",
+        help=f"the question that the plan answers: {', '.join(MOVING)} or {RAISE} (default)",
+    )  # fmt: skip
     verifying.add_argument(
         "--plan", type=table_at, required=True, metavar="F", help="plan.parquet or reassignment.json; on Spark also an "
         "address or table:NAME",
     )  # fmt: skip
     _add_inputs(verifying)
-    _add_factors(verifying)
+    _add_factors(verifying, required=False)
+    _add_leaving(verifying, "that is gone, or to empty", required=False)
+    _add_skip_lost(verifying)
+    _add_free(verifying, required=False)
+    _add_balance(verifying)
     _add_allowed(verifying)
     add_engine(verifying, writes=False)
 
 
-def _add_factors(parser: argparse.ArgumentParser) -> None:
+def _add_factors(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument(
-        "--replication-factor", type=int, required=True, metavar="N", help="wanted replicas per partition"
+        "--replication-factor", type=int, required=required, metavar="N", help="wanted replicas per partition"
     )
     parser.add_argument(
         "--topic-factor", action="append", default=[], metavar="PATTERN=N",

@@ -111,7 +111,9 @@ def on_spark(
     return summary, Estimate(done.copied, busiest_in, done.sent, seconds, done.unknown)
 
 
-def verified_on_spark(args: argparse.Namespace, brokers: tuple[Broker, ...], ask: Wanted, allowed: Allowed) -> ReadBack:
+def verified_on_spark(
+    args: argparse.Namespace, brokers: tuple[Broker, ...], ask: Wanted | Moving, allowed: Allowed
+) -> ReadBack:
     """Check a stored plan on Spark. Raises ProblemError, SparkError, InputError."""
     # Imported here: what is checked in this process does not wait for it.
     from kafka_medic.plan.spark.question import Question  # noqa: PLC0415

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_medic.cli import main
@@ -114,6 +115,83 @@ def test_limits_that_a_plan_was_made_with_are_checked_when_it_is_read_back(tmp_p
         assert main.main([*line, "--max-moves", "5", "--max-moves-per-broker", "3"]) == 0
         assert main.main([*line, "--max-moves", "4"]) == 1
         assert "moves 5, more than 4" in capsys.readouterr().out
+
+
+MOVES = {
+    "replace-broker": ["--broker", "0"],
+    "move-off": ["--broker", "0"],
+    "spread-racks": [],
+    "lower-imbalance": ["--max-moves", "3"],
+    "lower-imbalance by bytes": ["--max-moves", "3", "--balance", "bytes"],
+    "relieve-disk": ["--free", "0=150"],
+}
+
+
+def uneven(folder, question):
+    """Five brokers in three racks, of which broker 0 holds most, and racks 0 and 1 are shared."""
+    held = [[0, 1], [0, 2], [0, 1], [0, 3], [0, 1], [0, 2], [1, 2], [0, 4]]
+    rows = [{"topic": "t", "partition": n, "replicas": r, "isr": r, "sizeBytes": 100 + n} for n, r in enumerate(held)]
+    if question == "replace-broker":
+        rows = [row | {"isr": [b for b in row["isr"] if b]} for row in rows]
+    listed = [{"id": n, "rack": "aabbc"[n], "alive": n != 0 or question != "replace-broker"} for n in range(5)]
+    (folder / "p.json").write_text(json.dumps(rows))
+    (folder / "b.json").write_text(json.dumps(listed))
+    return ["--partitions", str(folder / "p.json"), "--brokers", str(folder / "b.json")]
+
+
+@pytest.mark.parametrize("asked", MOVES)
+def test_a_plan_that_moves_replicas_is_checked_again_in_either_format(tmp_path, capsys, asked):
+    question, out = asked.split(" ")[0], tmp_path / "plan"
+    given = [*uneven(tmp_path, question), *MOVES[asked]]
+    assert main.main(["plan", question, *given, "--output", str(out)]) == 0
+    moved = json.loads((out / "summary.json").read_text())["moves"]
+    assert moved
+    capsys.readouterr()
+    verify_plan = ["plan", "verify", "--of", question, *given, "--plan"]
+    for name in ("plan.parquet", "reassignment.json"):
+        assert main.main([*verify_plan, str(out / name)]) == 0
+        assert f"{moved} new replica" in capsys.readouterr().out
+    plan = json.loads((out / "reassignment.json").read_text())
+    first = plan["partitions"][0]
+    first["replicas"][-1] = first["replicas"][0]
+    (out / "reassignment.json").write_text(json.dumps(plan))
+    assert main.main([*verify_plan, str(out / "reassignment.json")]) == 1
+    # What was carried out meanwhile, by this plan or by somebody else, is no longer what it was made from.
+    now = json.loads((tmp_path / "p.json").read_text())
+    after = {(r["topic"], r["partition"]): r["replicas"] for r in pq.read_table(out / "plan.parquet").to_pylist()}
+    (tmp_path / "p.json").write_text(
+        json.dumps(
+            [
+                row | {"replicas": (own := after.get((row["topic"], row["partition"]), row["replicas"])), "isr": own}
+                for row in now
+            ]
+        )
+    )
+    assert main.main([*verify_plan, str(out / "plan.parquet")]) == 1
+
+
+def test_a_plan_is_checked_by_the_question_that_it_answers(tmp_path, capsys):
+    given = uneven(tmp_path, "move-off")
+    assert main.main(["plan", "move-off", "--broker", "0", *given, "--output", str(tmp_path / "plan")]) == 0
+    line = ["plan", "verify", *given, "--plan", str(tmp_path / "plan" / "plan.parquet")]
+    capsys.readouterr()
+    for words, code, told in (
+        (["--of", "move-off", "--broker", "1"], 1, "is not on the broker and is touched"),
+        (["--of", "move-off", "--broker", "0", "--broker", "2"], 1, "stay on broker 0, 2"),
+        (["--of", "lower-imbalance", "--max-moves", "2"], 1, "7 moves where 2 are allowed"),
+        (["--of", "move-off", "--broker", "0", "--max-moves", "6"], 1, "moves 7, more than 6"),
+        (["--of", "move-off", "--broker", "0", "--exempt", "t"], 1, "is of an excluded topic and is touched"),
+        (["--of", "move-off"], 4, "--of move-off: needs --broker"),
+        ([], 4, "--of raise-replication-factor: needs --replication-factor"),
+        (["--of", "relieve-disk"], 4, "--of relieve-disk: needs --free"),
+        (["--of", "lower-imbalance"], 4, "--of lower-imbalance: needs --max-moves"),
+        (["--of", "spread-racks", "--broker", "0"], 4, "--broker: is no option of spread-racks"),
+        (["--of", "move-off", "--broker", "0", "--skip-lost"], 4, "--skip-lost: is no option of move-off"),
+        (["--of", "move-off", "--broker", "0", "--balance", "bytes"], 4, "--balance bytes: is no option of move-off"),
+    ):
+        assert main.main([*line, *words]) == code, words
+        printed = capsys.readouterr()
+        assert told in printed.out + printed.err, words
 
 
 def test_a_dead_broker_elsewhere_leaves_out_only_the_partitions_that_it_shares():

@@ -217,7 +217,7 @@ def test_auto_takes_spark_only_for_much_parquet_and_where_it_is_installed(tmp_pa
 
     def takes(name):
         options = {"engine": "auto", "format": None, "option": [], "where": None, "plan_to": None, "spark_conf": []}
-        asked = argparse.Namespace(question=command.RAISE, partitions=tmp_path / name, **options)
+        asked = argparse.Namespace(question=command.RAISE, asked=command.RAISE, partitions=tmp_path / name, **options)
         return command._takes_spark(asked)
 
     assert not takes("p.parquet")

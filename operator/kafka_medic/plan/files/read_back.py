@@ -66,15 +66,14 @@ def verify_order(request: PlanInput, table: pa.Table) -> list[str]:
     return Check(request, table).reordering()
 
 
-def verify_read_back(request: PlanInput, table: pa.Table, *, waved: bool) -> list[str]:
+def verify_read_back(check: Check, *, waved: bool) -> list[str]:
     """Every rule that a written plan, as `read_plan` gives it, breaks for the partitions as they are."""
-    check = Check(request, table)
     if broken := check.placement():
         return broken
-    size = request.partitions.column("sizeBytes") if "sizeBytes" in request.partitions.column_names else None
-    sizes = pa.nulls(table.num_rows, pa.int64()) if size is None else size.take(pa.array(check.place, pa.int64()))
+    size = check.raw.column("sizeBytes") if "sizeBytes" in check.raw.column_names else None
+    sizes = pa.nulls(len(check.place), pa.int64()) if size is None else size.take(pa.array(check.place, pa.int64()))
     waves = [*check.numbering(), *check.waves(sizes, check.senders(), WaveLimits())] if waved else []
-    return [*waves, *check.disk_capacity(), *check.limits()]
+    return [*waves, *check.disk_capacity(), *check.limits(), *check.owed()]
 
 
 def _names(table: pa.Table) -> Column:

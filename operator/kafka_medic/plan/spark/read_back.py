@@ -61,12 +61,15 @@ def verify_on_spark(
         checked.unpersist()
     none = np.zeros(len(question.standing), dtype=np.int64)
     arriving, come = (np.sum([none, *(one[name] or none for one in found)], axis=0) for name in ("arriving", "come"))
+    moves = sum(one["moves"] for one in found)
+    if question.lowers is not None and moves > question.lowers:
+        broken.append(f"{moves} moves where {question.lowers} are allowed")
     broken += over_allowed(come.astype(np.int64), arriving.astype(np.int64), question.allowed)
     try:
         refuse_overfull(arriving.astype(np.int64), question.standing)
     except ProblemError as error:
         broken.append(error.reason)
-    return ReadBack(tuple(broken[:EXAMPLES]), sum(one["rows"] for one in found), sum(one["moves"] for one in found))
+    return ReadBack(tuple(broken[:EXAMPLES]), sum(one["rows"] for one in found), moves)
 
 
 def _checking(question: Question, *, whole: bool) -> frames.Work:

@@ -239,14 +239,20 @@ class MovesCheck(Check):
     def cost(self, summary: Summary) -> list[str]:
         if not isinstance(self.question, LowerImbalance):
             return super().cost(summary)
-        problems = []
-        if summary.moves > self.question.moves:
-            problems.append(f"{summary.moves} moves where {self.question.moves} are allowed")
-        return [*problems, *self._no_less_even(summary)] if self.question.by_bytes else problems
+        lacks = self.question.by_bytes and summary.bytes_per_broker is None
+        return [*(["the summary has no bytesPerBroker"] if lacks else []), *self.owed()]
 
-    def _no_less_even(self, summary: Summary) -> list[str]:
-        """What a plan for bytes owes besides: its figure, and numbers of replicas at least as even as before."""
-        problems = [] if summary.bytes_per_broker is not None else ["the summary has no bytesPerBroker"]
+    def owed(self) -> list[str]:
+        if not isinstance(self.question, LowerImbalance):
+            return []
+        moves, problems = int(self.come().sum()), []
+        if moves > self.question.moves:
+            problems.append(f"{moves} moves where {self.question.moves} are allowed")
+        return [*problems, *self._no_less_even()] if self.question.by_bytes else problems
+
+    def _no_less_even(self) -> list[str]:
+        """Of a plan for bytes: numbers of replicas are at least as even as before."""
+        problems = []
         live = [broker for broker in self.brokers if broker.alive]
         held = self._tally(self.before_on)
         was = held + handicap(live, np.zeros_like(held), int(held.sum())).extra

@@ -413,6 +413,10 @@ class Check:
             return []
         return [f"{summary.moves} moves where {summary.lower_bound_moves} would do"]
 
+    def owed(self) -> list[str]:
+        """What the question asks of all rows together, besides that each is right."""
+        return []
+
     def given(self) -> Array:
         """int32[V]: places of the brokers of the replicas that stay where they are, of all partitions."""
         if self.staying is self.claimed:
