@@ -26,6 +26,7 @@ from kafka_medic.resources.remediation import Remediation
 from tests.simulation.api import SimApi
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.canary import SimCanary
+from tests.simulation.exporters import SimExporters
 from tests.simulation.kafka import SimKafka
 from tests.simulation.pods import OWNER, SimPods
 from tests.simulation.serial import one_after_another
@@ -81,6 +82,7 @@ class World:
     """Seconds by which the API server's clock is ahead of the operator's."""
     served: Callable[..., Any] = lambda _, __: {}
     """The certificates of brokers, by a connection and their addresses."""
+    exporters: SimExporters = field(default_factory=SimExporters)
     wrap_kafka: Callable[[SimKafka], Any] = lambda kafka: kafka
     wrap_api: Callable[[SimApi], Any] = lambda api: api
 
@@ -147,6 +149,7 @@ class World:
             zookeeper=lambda _: self.ensemble,
             canary=lambda connection, topic, seconds: SimCanary(self.kafka, topic),
             served_chains=self.served,
+            metrics=lambda *_: self.exporters,
             series=self.series,
             now=lambda: self.now,
             monotonic=self._monotonic,
@@ -172,6 +175,7 @@ class World:
         with one_after_another():
             self.reconciler.reconcile()
         self.kafka.tick()
+        self.exporters.pass_time(seconds)
         if self.pods is not None:
             self.pods.tick()
         if self.topic_operator is not None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
+
 from kafka_medic.cluster.concern import NOTHING, Concern
 from kafka_medic.cluster.names import printable
 from kafka_medic.cluster.snapshot import NO_LEADER, Snapshot, TopicPartition
@@ -56,6 +58,11 @@ class KeptState:
     def paces(self) -> Mapping[str, float]:
         """How fast groups were seen reading, in offsets a second."""
         return {} if self.memory is None else self.memory.paces
+
+    @property
+    def growth(self) -> pa.Table | None:
+        """How fast each log grows; None: not known yet."""
+        return None if self.memory is None else self.memory.growth.found
 
     def before_observation(
         self, cluster: KafkaCluster, now: float, *, acting: bool, concern: Concern = NOTHING, resting: bool = False

@@ -25,8 +25,6 @@ from kafka_medic.resources.remediation_plan import (
     MAX_INLINE_CHANGES,
     Elections,
     LogDirMoves,
-    Reorders,
-    ReplicaMoves,
     ReplicaRemovals,
 )
 from kafka_medic.resources.vocabulary import API_VERSION, RemediationMode, Severity
@@ -246,8 +244,7 @@ def _over(
         made_by = playbooks.get(drain.spec.playbook.name)
         if cause.finding_id in lasting or (made_by is not None and takes_back(made_by)) or _gave_back(drain):
             continue
-        # Orders that come with added replicas are to stay: that was no drain.
-        if not plan.part(Reorders).reorders or plan.part(ReplicaMoves).changes:
+        if not plan.drained():
             continue
         yield Finding(cause.finding_id, cause.finding_type, Severity.INFO, "is over", (), (), since=ended)
 

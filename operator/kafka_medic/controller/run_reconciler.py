@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_medic.actuate.carry_out import carry_out
 from kafka_medic.clients.failures import WriteFailed
@@ -163,8 +163,8 @@ class RunReconciler:
         playbook = store.playbook(run.spec.playbook.name)
         # Before all else: Kafka may take long to respond, and what permits an effect must not be older than that.
         extra = questions(run, cluster, playbook, snapshot, lambda: other_runs(store, cluster, run), now)
-        workloads, paces = ScaledWorkloads(store.api, self.namespace), self.observer.kept_state.paces
-        extra_reads = answers(self.observer.kafka, extra, workloads.read, paces)
+        workloads, kept = ScaledWorkloads(store.api, self.namespace), self.observer.kept_state
+        extra_reads = replace(answers(self.observer.kafka, extra, workloads.read, kept.paces), growth=kept.growth)
         state = read_api_state(store, run, cluster, snapshot.cluster.id, now)
         return DecisionContext(
             snapshot=snapshot,

@@ -28,7 +28,7 @@ LEAST_REPLICAS = 10
 LEAST_BYTES = 10_000_000_000
 LEAST_TRAFFIC = 1_000_000
 """Bytes per second. Smaller differences are not worth a move, whatever their percentage."""
-PLAYBOOK = "rebalance"
+PLAYBOOK, OF_LEADERS = "rebalance", "rebalance-leaders"
 OF_BYTES = "LoadUneven/bytes"
 """The finding for which that Playbook evens bytes."""
 LOOKED_UP = 1 << 20
@@ -130,9 +130,9 @@ def detect(scene: Scene) -> Iterator[Finding]:
         yield _finding("bytes", words, size.ids[large], evidence, None if balancer else PLAYBOOK)
     if rates is not None and busy is not None and busy.any():
         words = f"clients send {rates.range(_rate)} to a broker, though replicas are even"
-        advice = "rebalance evens replicas or bytes, not traffic: give busy topics more partitions"
-        evidence = (rates.told(busy, _rate), advice, scene.read_from("metrics", "kafka"))
-        yield _finding("traffic", words, rates.ids[busy], evidence)
+        balancer, told = _balancer(placed)
+        evidence = (rates.told(busy, _rate), *told, scene.read_from("metrics", "kafka"))
+        yield _finding("traffic", words, rates.ids[busy], evidence, None if balancer else OF_LEADERS)
 
 
 def short_of_room(snapshot: Snapshot) -> frozenset[int]:

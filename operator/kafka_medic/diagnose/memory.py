@@ -20,6 +20,7 @@ from kafka_medic.diagnose.free_space import FreeSpace, measure
 from kafka_medic.diagnose.group_progress import PROGRESS_SCHEMA, fastest, follow
 from kafka_medic.diagnose.leaderless import LEADERLESS_SCHEMA, Outage, lengthen, longest_of, outages
 from kafka_medic.diagnose.log_ends import ENDS_SCHEMA, Compared, Regression, compare
+from kafka_medic.diagnose.traffic import Growth, follow_growth
 
 KEEP_SECONDS = 7 * 24 * 3600.0
 """How long a regression, and an interval without a leader, is remembered: `log.retention.hours` is 168 by default
@@ -37,7 +38,7 @@ class DetectorMemory:
     topics that were deleted and made again under the same name, and when that was noticed. `longest`: the longest time
     without a leader of each of the MAX_OUTAGES topics that had the longest. `unseen_seconds` is the time since
     the partitions were last known. `paces`: the fastest at which each group was seen reading, in offsets a second.
-    `free_space`: on each broker's volumes."""
+    `free_space`: on each broker's volumes. `growth`: how fast each log grows."""
 
     at: datetime | None = None
     ends: pa.Table = field(default_factory=ENDS_SCHEMA.empty_table)
@@ -50,6 +51,7 @@ class DetectorMemory:
     longest: tuple[Outage, ...] = ()
     unseen_seconds: float = 0.0
     free_space: FreeSpace = field(default_factory=FreeSpace)
+    growth: Growth = field(default_factory=Growth)
 
     @property
     def longest_leaderless(self) -> Outage | None:
@@ -89,6 +91,7 @@ def remember(
         recreated=dict(sorted(recreated.items(), key=lambda item: item[1])[-MAX_RECREATED:]),
         longest=longest_of((*memory.longest, *outages(leaderless, now), *outages(ended, now)), MAX_OUTAGES),
         free_space=memory.free_space,
+        growth=follow_growth(memory.growth, p, snapshot, passed + memory.unseen_seconds),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Self
 
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import OffsetChange, PartitionChange, Plan, Reorders, ReplicaMoves
+from kafka_medic.resources.remediation_plan import OffsetChange, PartitionChange, Plan
 from kafka_medic.resources.remediation_status import Cure
 from kafka_medic.resources.vocabulary import Guard, Severity
 
@@ -66,8 +66,5 @@ class OtherRun:
 
     @property
     def reorders(self) -> tuple[PartitionChange, ...]:
-        """Of one that succeeded: the orders of replicas that it changed, for the time of a piece of maintenance. With
-        replicas that were added comes an order that is to stay."""
-        if self.plan is None or self.plan.part(ReplicaMoves).changes or self.phase is not Phase.SUCCEEDED:
-            return ()
-        return self.plan.part(Reorders).reorders
+        """Of one that succeeded: the orders of replicas that it changed, for the time of a piece of maintenance."""
+        return () if self.plan is None or self.phase is not Phase.SUCCEEDED else self.plan.drained()

@@ -149,9 +149,6 @@ class Action:
     hindered_by: ClassVar[frozenset[Guard]] = frozenset()
     """Guards of `CLUSTER_WIDE` that its own effects, while they are on their way, would refuse."""
 
-    waits_for_room: ClassVar[bool] = False
-    """Whether there may be something to do later, once brokers are back or added, where there is nothing to do now."""
-
     prepares: ClassVar[frozenset[Guard]] = frozenset()
     """Guards of the next step that its own effect satisfies. Where it has any, every other guard of that step has to
     permit as well: nothing is prepared for nothing."""
@@ -251,6 +248,11 @@ class Action:
         """What Auto counts of its part of the plan; with a snapshot, as it would be now. By default Auto asks a
         person: nobody has said what it costs."""
         return Cost(copied=None)
+
+    def may_find_later(self, step: Step) -> bool:  # noqa: ARG002
+        """Whether there may be something to do later for the same finding, where there is nothing to do now: once
+        brokers are back or added, or clients send more to others."""
+        return False
 
     def needs_its_cause(self, step: Step) -> bool:  # noqa: ARG002
         """Whether it is right only while the finding that it was proposed for lasts."""

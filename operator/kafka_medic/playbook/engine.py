@@ -35,7 +35,7 @@ from kafka_medic.playbook.planning import propose
 from kafka_medic.playbook.preconditions import deleted_topics, recreated, unsure
 from kafka_medic.playbook.provenance import beyond_plan, forged
 from kafka_medic.playbook.refusal import Refusal
-from kafka_medic.playbook.registry import ACTIONS, leading, needs_its_cause
+from kafka_medic.playbook.registry import ACTIONS, may_find_later, needs_its_cause
 from kafka_medic.playbook.running_record import recorded
 from kafka_medic.playbook.triggers import SHIPPED, is_for
 from kafka_medic.resources.conditions import Condition, ConditionStatus, find_condition
@@ -183,14 +183,12 @@ def _plan(run: Remediation, context: DecisionContext) -> Decision:
 
 
 def _named_still(run: Remediation, context: DecisionContext) -> bool:
-    """Whether the diagnosis names the run's shipped playbook, which moves replicas, for its cause as before: it would
-    be proposed again at once, and end again. The plan comes when brokers come back, or are added."""
+    """Whether the diagnosis names the run's shipped playbook for its cause as before: it would be proposed again at
+    once, and end again. The plan comes when brokers come back, or are added, or traffic is another."""
     cause, playbook = run.spec.cause, context.playbook
     if cause is None or playbook is None or playbook.name not in SHIPPED:
         return False
-    leader = leading(playbook)
-    waits = leader is not None and leader.waits_for_room
-    return waits and any(f.id == cause.finding_id and is_for(playbook, f) for f in context.findings)
+    return may_find_later(playbook) and any(f.id == cause.finding_id and is_for(playbook, f) for f in context.findings)
 
 
 def _outwaited(run: Remediation, now: datetime) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from kafka_medic.cluster.groups import GroupMember
 from kafka_medic.cluster.log_dirs import ReplicaDirs
 from kafka_medic.cluster.snapshot import TopicPartition
@@ -43,3 +45,5 @@ class ExtraReads:
     """By broker; a text says why it could not be read."""
     paces: Mapping[str, float] = field(default_factory=dict)
     """The fastest at which each group was seen reading, in offsets a second."""
+    growth: pa.Table | None = None
+    """How fast each log grows (`diagnose.traffic.GROWTH_SCHEMA`); None: not known yet."""

@@ -120,6 +120,13 @@ def leading(playbook: Playbook) -> Action | None:
     return None if leader is None else ACTIONS[leader]
 
 
+def may_find_later(playbook: Playbook) -> bool:
+    """Whether the action that makes the plan may find something to do later where it finds nothing now."""
+    leader = leading(playbook)
+    steps = [] if leader is None else [s for s in playbook.spec.steps if s.action is leader.name]
+    return leader is not None and any(leader.may_find_later(step) for step in steps)
+
+
 def needs_its_cause(playbook: Playbook) -> bool:
     """Whether a run of it is right only while the finding lasts that it was proposed for."""
     return any(ACTIONS[step.action].needs_its_cause(step) for step in playbook.spec.steps)

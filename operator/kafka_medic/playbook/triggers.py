@@ -22,6 +22,7 @@ SHIPPED = frozenset(
         "raise-min-insync-replicas",
         "raise-replication-factor",
         "rebalance",
+        "rebalance-leaders",
         "relieve-disk",
         "remove-leftover-throttles",
         "replace-broker",

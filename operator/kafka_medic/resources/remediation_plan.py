@@ -252,9 +252,14 @@ class Reorders(Part):
     reorders: Annotated[tuple[PartitionChange, ...], Field(max_length=MAX_INLINE_CHANGES)] = Field(
         default=(), description="Partitions whose replicas would change only their order."
     )
+    reordered_for_good: Flag | None = Field(
+        default=None,
+        description="True: the new orders are to stay. Absent: undrain-broker returns them once maintenance is over.",
+    )
 
     digested: ClassVar = Digested(
         always=paths("reorders.topic reorders.partition reorders.replicasBefore reorders.replicas"),
+        where_any=paths("reorderedForGood"),
         # No data moves with a new order, so neither is used.
         left_out=paths("reorders.wave reorders.sizeBytes"),
     )
@@ -762,6 +767,12 @@ class Plan(PlanHeader):
         """The plan with these in place of those of the same kinds."""
         held: dict[type[Part], Part] = {type(part): part for part in (*self.parts, *parts)}
         return self.model_copy(update={"parts": _holding(held)})
+
+    def drained(self) -> tuple[PartitionChange, ...]:
+        """Orders of replicas that it changes for the time of a piece of maintenance. Those that come with added
+        replicas, or for the sake of traffic, are to stay."""
+        orders = self.part(Reorders)
+        return () if orders.reordered_for_good or self.part(ReplicaMoves).changes else orders.reorders
 
     def holders(self) -> frozenset[int]:
         """Brokers that have a replica of some topic of the plan before or after its moves."""

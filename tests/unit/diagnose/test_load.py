@@ -233,12 +233,12 @@ def test_with_a_size_that_is_not_known_bytes_are_not_judged_and_the_evidence_say
     assert "bytes are not judged: the size of 40 partitions is not known" in finding.evidence
 
 
-def test_unequal_traffic_is_named_and_nothing_is_proposed():
+def test_unequal_traffic_is_named_and_other_leaders_are_proposed():
     busy = {f"b{n}": {"bytes_in_rate": rate} for n, rate in enumerate((90e6, 10e6, 12e6, 11e6), start=1)}
     (finding,) = shares(loaded(EVEN * 20, NO_RACKS, **busy)).values()
     assert finding.id == "LoadUneven/traffic"
     assert finding.affected == ("broker-1",)
-    assert finding.playbook is None
+    assert finding.playbook == "rebalance-leaders"
     assert not shares(loaded(EVEN * 20, NO_RACKS, **{**busy, "b3": {"bytes_in_rate": None}}))
     idle = {name: {"bytes_in_rate": change["bytes_in_rate"] / 1e4} for name, change in busy.items()}
     assert not shares(loaded(EVEN * 20, NO_RACKS, **idle))

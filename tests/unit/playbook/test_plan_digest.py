@@ -27,7 +27,10 @@ KEPT = json.loads((Path(__file__).parent / "kept_plans.json").read_text())
 WHOLE = json.loads((Path(__file__).parent / "plans_of_one_record.json").read_text())
 """Plans that each playbook proposed in a simulated cluster, from the last version whose plan was one record with every
 action's fields. Of each summary only its first characters are kept."""
-SINCE = {"evacuate-broker", "rebalance", "relieve-disk", "replace-broker", "restore-log-dir", "spread-racks"}
+SINCE = {
+    "evacuate-broker", "rebalance", "rebalance-leaders", "relieve-disk", "replace-broker", "restore-log-dir",
+    "spread-racks",
+}  # fmt: skip
 """Playbooks of which no earlier version has a plan."""
 SIZED = [k for k in KEPT if any("sizeBytes" in c for c in k["plan"].get("changes", ())) and "artifact" not in k["plan"]]
 
@@ -195,6 +198,7 @@ LATER = {
         {"topic": "t", "partition": 0, "broker": 1, "source": "/a", "target": "/b", "batch": 0, "sizeBytes": 7}
     ],
     "logDirThrottleBytesPerSecond": 1000,
+    "reorderedForGood": True,
 }  # fmt: skip
 """Fields that no kept plan has, since they are later."""
 

@@ -14,7 +14,8 @@ from kafka_medic.playbook.effects import ElectPreferred, Intent
 from kafka_medic.playbook.leadership import election_step, reorder_step
 from kafka_medic.playbook.leadership.drain_plan import drain_plan
 from kafka_medic.playbook.leadership.election_plan import election_plan
-from kafka_medic.playbook.leadership.parameters import AWAY, BACK, EVEN, elect_parameters
+from kafka_medic.playbook.leadership.parameters import AWAY, BACK, EVEN, TRAFFIC, elect_parameters
+from kafka_medic.playbook.leadership.traffic_plan import traffic_plan
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport
 from kafka_medic.resources.errors import Problem
@@ -63,13 +64,14 @@ class ElectPreferredLeaders(Action):
 
 class ReorderReplicas(Action):
     name = ActionName.REORDER_REPLICAS
-    parameters = frozenset({"brokers", "leaders"})
+    parameters = frozenset({"brokers", "leaders", "maxMoves"})
     demands = _DEMANDS
     probe = VerifyProbe.REPLICAS_REORDERED
 
     def problems(self, playbook: Playbook, index: int) -> Iterable[Problem]:
-        """What comes first drains a broker, or brings its leaders back; after added replicas it makes leaders even."""
-        leaders = (AWAY, BACK) if index == 0 else (EVEN,)
+        """What comes first drains a broker, brings its leaders back, or evens traffic; after added replicas it makes
+        leaders even."""
+        leaders = (AWAY, BACK, TRAFFIC) if index == 0 else (EVEN,)
         if playbook.spec.steps[index].with_.get("leaders") not in leaders:
             path = f"spec.steps[{index}].with.leaders"
             yield Problem(path, "is not supported by this step", f"write {' or '.join(leaders)}")
@@ -77,7 +79,7 @@ class ReorderReplicas(Action):
     def plan(self, request: PlanRequest) -> Plan | Refusal:
         step = request.step(self.name)
         assert step is not None  # it leads the sequence
-        return drain_plan(request, step)
+        return (traffic_plan if step.with_.get("leaders") == TRAFFIC else drain_plan)(request, step)
 
     def idle(self, plan: Plan) -> bool:
         return not plan.part(Reorders).reorders
@@ -102,6 +104,9 @@ class ReorderReplicas(Action):
 
     def cost(self, plan: Plan, snapshot: Snapshot | None) -> Cost:  # noqa: ARG002
         return Cost(frozenset(TopicPartition(c.topic, c.partition) for c in plan.part(Reorders).reorders))
+
+    def may_find_later(self, step: Step) -> bool:
+        return step.with_.get("leaders") == TRAFFIC
 
     def needs_its_cause(self, step: Step) -> bool:
         return step.with_.get("leaders", AWAY) == AWAY

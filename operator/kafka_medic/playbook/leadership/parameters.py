@@ -19,7 +19,9 @@ class ElectParameters:
     leaderless_within: float = 10.0
 
 
-AWAY, BACK, EVEN = "away", "back", "even"
+AWAY, BACK, EVEN, TRAFFIC = "away", "back", "even", "traffic"
+USUAL_MOVES = 50
+"""Leaders that one run moves at most for the sake of traffic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +48,9 @@ def drain_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | s
     """What counts for this run, as in `reassign_parameters`."""
     brokers = parameter_value(playbook, step, given, "brokers")
     return DrainParameters(str(step.with_.get("leaders", AWAY)), "cause" if brokers is None else str(brokers).strip())
+
+
+def traffic_parameters(playbook: Playbook, step: Step, given: Mapping[str, int | str]) -> int:
+    """How many leaders may move, as in `reassign_parameters`."""
+    moves = parameter_value(playbook, step, given, "maxMoves")
+    return USUAL_MOVES if moves is None else max(int(moves), 1)

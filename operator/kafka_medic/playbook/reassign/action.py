@@ -96,7 +96,6 @@ class ReassignPartitions(Action):
     )
     probe = VerifyProbe.TARGET_REPLICAS_IN_SYNC
     hindered_by = frozenset({Guard.NO_REASSIGNMENT, Guard.NO_OTHER_BROKER_DISTURBED})
-    waits_for_room = True
 
     @property
     def probes(self) -> tuple[VerifyProbe, ...]:
@@ -153,6 +152,9 @@ class ReassignPartitions(Action):
 
     def assess(self, at: StepContext) -> StepReport:
         return reassign_step.assess(at.step, at.plan, at.journal, at.snapshot, at.now, directories=_directories(at))
+
+    def may_find_later(self, step: Step) -> bool:  # noqa: ARG002
+        return True
 
     def needs_its_cause(self, step: Step) -> bool:
         """A factor that was low is worth raising also while its finding pauses. A broker that is back needs nobody in
