@@ -93,25 +93,33 @@ def _run(args: argparse.Namespace) -> int:
 
 def _refuse_foreign(args: argparse.Namespace) -> None:
     """Options of `plan verify` that the question does not have, and those that it lacks."""
-    needs = {
-        "--replication-factor": (args.replication_factor, (RAISE,)),
-        "--broker": (args.broker, LEAVING),
-        "--free": (args.free, (RELIEF,)),
+    given = {
+        "--replication-factor": args.replication_factor is not None,
+        "--broker": args.broker is not None,
+        "--free": args.free is not None,
+        "--topic-factor": bool(args.topic_factor),
+        "--skip-lost": args.skip_lost,
+        "--balance bytes": args.balance == "bytes",
     }
-    for option, (given, questions) in needs.items():
-        if given is None and args.asked in questions:
+    has: dict[str, Sequence[str]] = {
+        "--replication-factor": (RAISE,), "--broker": LEAVING, "--free": (RELIEF,), "--topic-factor": (RAISE,),
+        "--skip-lost": LEAVING[:1], "--balance bytes": (RAISE, LOWER),
+    }  # fmt: skip
+    for option in ("--replication-factor", "--broker", "--free"):
+        if args.asked in has[option] and not given[option]:
             raise _OptionError(f"--of {args.asked}: needs {option}, as the plan was made with it")
     if args.asked == LOWER and args.max_moves is None:
         raise _OptionError(f"--of {LOWER}: needs --max-moves, as the plan was made with it")
-    has = {
-        **needs,
-        "--topic-factor": (args.topic_factor, (RAISE,)),
-        "--skip-lost": (args.skip_lost, LEAVING[:1]),
-        "--balance bytes": (args.balance == "bytes", (RAISE, LOWER)),
-    }
-    for option, (given, questions) in has.items():
-        if given and args.asked not in questions:
-            raise _OptionError(f"{option}: is no option of {args.asked}; name the question with --of")
+    strange = [option for option, questions in has.items() if given[option] and args.asked not in questions]
+    if args.asked == RELIEF:
+        limits = ("max_moves", "max_bytes", "max_moves_per_broker", "max_bytes_per_broker")
+        strange += [f"--{name.replace('_', '-')}" for name in limits if getattr(args, name) is not None]
+        names = ("spark_master", "spark_remote", "spark_conf", "format", "option", "where")
+        strange += [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
+        strange += ["--engine spark"] if args.engine == "spark" else []
+        strange += [f"--plan {args.plan}"] if isinstance(args.plan, str) else []
+    if strange:
+        raise _OptionError(f"{strange[0]}: is no option of {args.asked}; --of names the question")
 
 
 def _verify_read_back(args: argparse.Namespace) -> int:
@@ -125,7 +133,11 @@ def _verify_read_back(args: argparse.Namespace) -> int:
         _put_kept(args, found.rows, found.moves)
         return OK
     request: Problem | Relocation
-    request = _problem(args, asked, brokers) if isinstance(asked, Wanted) else _relocation(args, asked, brokers)
+    by_bytes = args.balance == "bytes"
+    if isinstance(asked, Wanted):
+        request = _problem(args, asked, brokers, by_bytes=by_bytes)
+    else:
+        request = _relocation(args, asked, brokers)
     table, waved = read_plan(args.plan, request.partitions)
     if not waved and is_order(table):
         return _verify_order(args, request, table)

@@ -121,6 +121,8 @@ def verified_on_spark(
     question = Question(brokers, ask, allowed=allowed)
     settings = spark_settings(args)
     options = dict(_pair("--plan-option", text) for text in args.plan_option)
+    if not isinstance(args.plan, str) and not is_parquet(args.plan):
+        raise InputError(args.plan, None, "is not Parquet; on Spark name plan.parquet, or leave out --engine")
     stored = args.plan if isinstance(args.plan, str) else args.plan.absolute().as_uri()
     with tempfile.TemporaryDirectory() as own:
         source = _source(args, Path(own))

@@ -291,7 +291,10 @@ class Reconciler:
         policies = store.policies() if runs else store.policies_seen(self.clients.monotonic())
         allowed = remediation_allowed(cluster, policies, blocked, tripped, store.api.skew)
         status = cluster_status(cluster, snapshot, findings, treated, allowed, self._observer.kept_state.memory)
-        departed = departed_brokers(cluster.status.departed_brokers, [OtherRun.of(r) for r in runs], snapshot)
+        seen = cluster.status
+        departed = departed_brokers(
+            seen.departed_brokers, [OtherRun.of(r) for r in runs], snapshot, seen.last_observed_at
+        )
         status = status.model_copy(update={"strimzi": self._strimzi, "departed_brokers": departed})
         last, interval = cluster.status.last_observed_at, parse_duration(cluster.spec.probes.interval)
         late = last is None or snapshot.taken_at - last >= rewritten_after(interval)

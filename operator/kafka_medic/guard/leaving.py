@@ -8,7 +8,7 @@ time is no restart.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.guard.other_runs import OtherRun
@@ -23,6 +23,9 @@ SETTLED = ACTING_PHASES | {Phase.APPROVED, Phase.SUCCEEDED}
 
 GONE_FOR = timedelta(days=1)
 """After this time without registration and Pod, a broker that comes back under the id is a new one."""
+UNSEEN_FOR = timedelta(hours=2)
+"""Time between two observations, or back on the clock, after which nobody knows whether the broker was there meanwhile.
+Longer than the longest `spec.probes.interval`."""
 
 
 def leaving_brokers(
@@ -43,11 +46,13 @@ def leaving_brokers(
 
 
 def departed_brokers(
-    before: Sequence[DepartedBrokerStatus], runs: Sequence[OtherRun], snapshot: Snapshot
+    before: Sequence[DepartedBrokerStatus], runs: Sequence[OtherRun], snapshot: Snapshot, last: datetime | None
 ) -> tuple[DepartedBrokerStatus, ...]:
     """Of each broker that a run has emptied, since when it has been gone. One that is seen again within GONE_FOR was
-    not gone. What cannot be seen stays as it was before."""
-    known = {(d.remediation, d.broker): d for d in before}
+    not gone. What cannot be seen stays as it was before. last: when the status was last written; only time in which
+    the operator observed the cluster counts."""
+    watched = last is not None and abs(snapshot.taken_at - last) <= UNSEEN_FOR
+    known = {(d.remediation, d.broker): d for d in before if d.for_good or watched}
     found = list[DepartedBrokerStatus | None]()
     for run in runs:
         if run.plan is not None and run.phase is Phase.SUCCEEDED:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
 from kafka_medic.resources.phases import Phase
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import OffsetChange, PartitionChange, Plan
+from kafka_medic.resources.remediation_plan import OffsetChange, PartitionChange, Plan, Reorders
 from kafka_medic.resources.remediation_status import Cure
 from kafka_medic.resources.vocabulary import Guard, Severity
 
@@ -68,3 +69,15 @@ class OtherRun:
     def reorders(self) -> tuple[PartitionChange, ...]:
         """Of one that succeeded: the orders of replicas that it changed, for the time of a piece of maintenance."""
         return () if self.plan is None or self.phase is not Phase.SUCCEEDED else self.plan.drained()
+
+
+def standing_drains(runs: Sequence[OtherRun]) -> dict[tuple[str, int], PartitionChange]:
+    """By partition: the order that a drain left, unless a later run has changed it."""
+    found: dict[tuple[str, int], PartitionChange] = {}
+    ended = [r for r in runs if r.phase is Phase.SUCCEEDED and r.plan is not None and r.finished_at is not None]
+    for run in sorted(ended, key=lambda r: (r.finished_at, r.name)):
+        assert run.plan is not None
+        for change in run.plan.part(Reorders).reorders:
+            found.pop((change.topic, change.partition), None)
+        found |= {(change.topic, change.partition): change for change in run.reorders}
+    return found

@@ -65,11 +65,17 @@ def seen(*brokers: int, hours: float = 0, **changes: object) -> Snapshot:
 
 
 def after(*snapshots: Snapshot, runs: list[OtherRun] | None = None) -> tuple[DepartedBrokerStatus, ...]:
+    """Once each was observed, the first one after nothing."""
     runs = [run(Phase.SUCCEEDED, 3)] if runs is None else runs
     departed: tuple[DepartedBrokerStatus, ...] = ()
+    last = None
     for snapshot in snapshots:
-        departed = departed_brokers(departed, runs, snapshot)
+        departed, last = departed_brokers(departed, runs, snapshot, last), snapshot.taken_at
     return departed
+
+
+def hourly(first: float, last: float, *brokers: int) -> list[Snapshot]:
+    return [seen(*brokers, hours=first + h) for h in range(int(last - first) + 1)]
 
 
 def spared(departed: tuple[DepartedBrokerStatus, ...], *runs: OtherRun) -> set[int]:
@@ -77,15 +83,17 @@ def spared(departed: tuple[DepartedBrokerStatus, ...], *runs: OtherRun) -> set[i
 
 
 def test_who_was_gone_for_a_day_is_a_new_broker() -> None:
-    hourly = [seen(1, 2, hours=h) for h in range(25)]
-    assert spared(after(*hourly[:-1])) == {3}
-    assert spared(after(*hourly)) == set()
-    assert spared(after(*hourly, seen(1, 2, 3, hours=25), seen(1, 2, hours=26))) == set(), "and stays one"
+    assert spared(after(*hourly(0, 23, 1, 2))) == {3}
+    gone = hourly(0, 24, 1, 2)
+    assert spared(after(*gone)) == set()
+    assert spared(after(*gone, seen(1, 2, 3, hours=25), seen(1, 2, hours=26))) == set(), "and stays one"
+    assert spared(after(*gone, seen(1, 2, 3, hours=90))) == set(), "also after a time without an observation"
 
 
 def test_who_comes_back_within_a_day_is_the_same_broker() -> None:
-    assert after(seen(1, 2), seen(1, 2, 3, hours=23)) == ()
-    assert spared(after(seen(1, 2), seen(1, 2, 3, hours=23), seen(1, 2, hours=24), seen(1, 2, hours=30))) == {3}
+    back = [*hourly(0, 22, 1, 2), seen(1, 2, 3, hours=23)]
+    assert after(*back) == ()
+    assert spared(after(*back, *hourly(24, 30, 1, 2))) == {3}
 
 
 def test_who_cannot_be_seen_is_not_gone() -> None:
@@ -93,26 +101,34 @@ def test_who_cannot_be_seen_is_not_gone() -> None:
     assert after(unread) == ()
     assert after(seen(1, 2, sources=worlds.sources(kubernetes="refused"))) == ()
     assert after(seen(1, 2, unplaced=(worlds.pod(9),))) == (), "the Pod may run it"
-    (kept,) = after(seen(1, 2), replace(unread, taken_at=NOW + timedelta(hours=30)))
+    (kept,) = after(seen(1, 2), replace(unread, taken_at=NOW + timedelta(hours=1)))
     assert kept.since == NOW
-    assert not kept.for_good
+
+
+def test_time_in_which_nobody_looked_does_not_count() -> None:
+    """The cluster and its operator were off for a weekend."""
+    departed = after(seen(1, 2), seen(1, 2, hours=1), seen(1, 2, hours=61))
+    assert spared(departed) == {3}
+    (one,) = departed
+    assert one.since == NOW + timedelta(hours=61)
+
+
+def test_a_clock_that_jumps_makes_nobody_older() -> None:
+    for jump in (48, -48):
+        (one,) = after(seen(1, 2), seen(1, 2, hours=jump), seen(1, 2, hours=1))
+        assert not one.for_good
+        assert one.since == NOW + timedelta(hours=1)
 
 
 def test_a_later_run_empties_the_new_broker_again() -> None:
-    departed = after(seen(1, 2), seen(1, 2, hours=24))
+    departed = after(*hourly(0, 24, 1, 2))
     again = replace(run(Phase.SUCCEEDED, 3), name="evacuate-2", uid="u2")
     assert spared(departed, run(Phase.SUCCEEDED, 3), again) == {3}
 
 
-def test_a_clock_that_is_set_back_makes_nobody_older() -> None:
-    (one,) = after(seen(1, 2), seen(1, 2, hours=-48), seen(1, 2, hours=-25))
-    assert one.since == NOW - timedelta(hours=48)
-    assert not one.for_good
-
-
 def test_what_no_run_says_any_more_is_forgotten_and_status_has_room() -> None:
     departed = after(seen(1, 2))
-    assert departed_brokers(departed, [], seen(1, 2)) == ()
-    assert departed_brokers(departed, [run(Phase.RUNNING, 3)], seen(1, 2)) == ()
+    assert departed_brokers(departed, [], seen(1, 2), NOW) == ()
+    assert departed_brokers(departed, [run(Phase.RUNNING, 3)], seen(1, 2), NOW) == ()
     many = [replace(run(Phase.SUCCEEDED, n + 3), uid=str(n)) for n in range(MAX_DEPARTED + 1)]
     assert len(after(seen(1, 2), runs=many)) == MAX_DEPARTED

@@ -194,6 +194,64 @@ def test_a_plan_is_checked_by_the_question_that_it_answers(tmp_path, capsys):
         assert told in printed.out + printed.err, words
 
 
+def checked(folder, rows, plan, *words, racks="aabbcc"):
+    """(exit code, what it prints) of `plan verify` for a reassignment of topic t; rows, plan: by partition."""
+    sizes = {n: row[1] for n, row in rows.items() if isinstance(row, tuple)}
+    held = {n: row[0] if isinstance(row, tuple) else row for n, row in rows.items()}
+    listed = [
+        {"topic": "t", "partition": n, "replicas": r, "isr": r, "sizeBytes": sizes.get(n, 100)} for n, r in held.items()
+    ]
+    (folder / "p.json").write_text(json.dumps(listed))
+    (folder / "b.json").write_text(json.dumps([{"id": n, "rack": rack} for n, rack in enumerate(racks)]))
+    wanted = [{"topic": "t", "partition": n, "replicas": r} for n, r in plan.items()]
+    (folder / "r.json").write_text(json.dumps({"version": 1, "partitions": wanted}))
+    given = ["--partitions", folder / "p.json", "--brokers", folder / "b.json", "--plan", folder / "r.json"]
+    return main.main(["plan", "verify", *words, *map(str, given)])
+
+
+MOVE_OFF, RAISE = ["--of", "move-off", "--broker", "0"], ["--replication-factor", "2"]
+LOWER = ["--of", "lower-imbalance", "--max-moves", "20"]
+SPREAD = ["--of", "spread-racks"]
+ORDER = {n: [2, 0, 4] for n in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("rows", "plan", "words", "told"),
+    [
+        ({0: [0, 2]}, {0: [2, 3]}, MOVE_OFF, "1 partitions are spread over fewer racks than they could be"),
+        ({0: [0]}, {0: [0, 1]}, RAISE, "1 partitions are spread over fewer racks than they could be"),
+        (
+            {n: [n % 6] for n in range(12)}, {n: [0] for n in range(12) if n % 6}, LOWER,
+            "replicas per broker were 2..2 and become 0..12",
+        ),
+        (
+            {n: ([n % 6], 1000 if n < 6 else 1) for n in range(12)}, {1: [0], 6: [1]}, [*LOWER, "--balance", "bytes"],
+            "the fullest broker held 1001 bytes and becomes 2000",
+        ),
+        ({n: [0, 2, 4] for n in range(3)}, ORDER, [*SPREAD, "--exclude-topic", "t"], "is of an excluded topic"),
+        ({n: [0, 2, 4] for n in range(3)}, ORDER, [*SPREAD, "--only-gives", "2"], "may take no leadership"),
+        ({n: [2, 0, 4] for n in range(3)}, ORDER, SPREAD, "has that order already"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_answers_its_question_badly_breaks_a_rule(tmp_path, capsys, rows, plan, words, told):
+    assert checked(tmp_path, rows, plan, *words) == 1
+    assert told in capsys.readouterr().out
+
+
+def test_a_plan_that_relieves_a_disk_is_right_also_when_logs_have_grown(tmp_path):
+    rows = {n: ([0, 2 + n % 4], 201) for n in range(6)}
+    assert checked(tmp_path, rows, {0: [2, 4], 1: [3, 4]}, "--of", "relieve-disk", "--free", "0=200") == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["--max-moves", "1"], ["--max-bytes-per-broker", "1"], ["--engine", "spark"], ["--where", "x"]]
+)
+def test_no_option_is_ignored(tmp_path, capsys, words):
+    relieve = ["--of", "relieve-disk", "--free", "0=200", *words]
+    assert checked(tmp_path, {0: [0, 2]}, {0: [2, 4]}, *relieve) == 4
+    assert f"{words[0]}" in capsys.readouterr().err
+
+
 def test_a_dead_broker_elsewhere_leaves_out_only_the_partitions_that_it_shares():
     plan = moved([[0, 1], [0, 9], [9, 2]], "abcdefghij", Leave((0,), gone=True), dead=[0, 9])
     assert list(final(plan)) == [("t", 0)]

@@ -125,7 +125,7 @@ class MovesCheck(Check):
                 left = [own[broker].get(names[row], 0) for row in self.claimed.row[here].tolist()]
             if sum(left) < need:
                 problems.append(f"replicas of {sum(left)} bytes leave broker {broker}, where {need} have to")
-            elif sum(left) - min(left) >= need:
+            elif sum(left) - min(left) >= need and not self.later:
                 problems.append(f"replicas of {sum(left)} bytes leave broker {broker}, one more than {need} bytes take")
         return problems
 
@@ -243,15 +243,30 @@ class MovesCheck(Check):
         return [*(["the summary has no bytesPerBroker"] if lacks else []), *self.owed()]
 
     def owed(self) -> list[str]:
+        if isinstance(self.question, Leave):
+            return super().owed()
         if not isinstance(self.question, LowerImbalance):
-            return []
+            return []  # each row was held to its racks
         moves, problems = int(self.come().sum()), []
         if moves > self.question.moves:
             problems.append(f"{moves} moves where {self.question.moves} are allowed")
-        return [*problems, *self._no_less_even()] if self.question.by_bytes else problems
+        return [*problems, *self._no_less_even(), *(self._no_fuller() if self.question.by_bytes else [])]
+
+    def _no_fuller(self) -> list[str]:
+        """Of a plan for bytes: the fullest broker is not fuller than before."""
+        live = [broker for broker in self.brokers if broker.alive]
+        size, rest = np.maximum(self._sizes(), 0), ~self.touched[self.before.row]
+        was = self._tally(self.before_on, size[self.before.row])
+        new = self.new()
+        now = self._tally(self.before_on[rest], size[self.before.row[rest]])
+        now = now + self._tally(self.staying_on, size[self.place][self.staying.row])
+        now = now + self._tally(self.after_on[new], size[self.place][self.after.row[new]])
+        extra = handicap(live, np.zeros_like(was), int(was.sum())).extra
+        before, after = int((was + extra).max(initial=0)), int((now + extra).max(initial=0))
+        return [f"the fullest broker held {before} bytes and becomes {after}"] if after > before else []
 
     def _no_less_even(self) -> list[str]:
-        """Of a plan for bytes: numbers of replicas are at least as even as before."""
+        """Numbers of replicas are at least as even as before."""
         problems = []
         live = [broker for broker in self.brokers if broker.alive]
         held = self._tally(self.before_on)

@@ -115,6 +115,8 @@ class Check:
         self.left_out: dict[LeftOut, int] = {}
         """Partitions that should change and do not, once `placement` has counted them."""
         self.wish = problem.wanted
+        self.later = False
+        """Whether the plan is checked some time after it was made, when logs have grown."""
 
     @cached_property
     def before(self) -> Lists:
@@ -170,10 +172,16 @@ class Check:
     def reordering(self) -> list[str]:
         """Whether a file of preferred orders names the replicas that there are, a live one first."""
         problems = self._placed()
+        if problems:
+            return problems
+        problems = self._broken("is of an excluded topic and is touched", self.excluded[self.place])
+        same = np.ones(len(self.after.length), dtype=bool)
+        same[self.after.row[self.after.values != self.claimed.values]] = False
+        problems += self._broken("has that order already", same)
         strange = ~member(self.after, self.claimed) | again(self.after)
         problems += self._broken_items("names other replicas than there are", self.after, strange)
         dead = self.after_on[self.after.start] == len(self.live)
-        return problems + self._broken("is led by a broker that is not alive", dead)
+        return [*problems, *self._broken("is led by a broker that is not alive", dead), *self._closed_take()]
 
     def placement(self) -> list[str]:
         """What Kafka would be sent; no other rule is checked while this is wrong."""
@@ -415,7 +423,12 @@ class Check:
 
     def owed(self) -> list[str]:
         """What the question asks of all rows together, besides that each is right."""
-        return []
+        bad, unavoidable = self.rack_figures()
+        if bad <= unavoidable:
+            return []
+        return [
+            f"{bad} partitions are spread over fewer racks than they could be, {unavoidable} of them with no choice"
+        ]
 
     def given(self) -> Array:
         """int32[V]: places of the brokers of the replicas that stay where they are, of all partitions."""

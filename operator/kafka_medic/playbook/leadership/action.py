@@ -15,7 +15,7 @@ from kafka_medic.playbook.leadership import election_step, reorder_step
 from kafka_medic.playbook.leadership.drain_plan import drain_plan
 from kafka_medic.playbook.leadership.election_plan import election_plan
 from kafka_medic.playbook.leadership.parameters import AWAY, BACK, EVEN, TRAFFIC, elect_parameters
-from kafka_medic.playbook.leadership.traffic_plan import traffic_plan
+from kafka_medic.playbook.leadership.traffic_plan import no_longer_helps, traffic_plan
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport
 from kafka_medic.resources.errors import Problem
@@ -89,7 +89,10 @@ class ReorderReplicas(Action):
         step = at.spec
         if step is None or step.with_.get("leaders") == EVEN:
             return None
-        return reorder_step.other_orders(reorder_step.planned_orders(at.plan), at.snapshot)
+        drifted = reorder_step.other_orders(reorder_step.planned_orders(at.plan), at.snapshot)
+        if drifted is None and step.with_.get("leaders") == TRAFFIC:
+            return no_longer_helps(at.plan, at.snapshot, at.context.reads.growth)
+        return drifted
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
         return judge_reorder(at.snapshot, reorder_step.planned_orders(at.plan), at.now).reasons
@@ -109,7 +112,7 @@ class ReorderReplicas(Action):
         return step.with_.get("leaders") == TRAFFIC
 
     def needs_its_cause(self, step: Step) -> bool:
-        return step.with_.get("leaders", AWAY) == AWAY
+        return step.with_.get("leaders", AWAY) in (AWAY, TRAFFIC)
 
     def once_for_a_finding(self, step: Step) -> bool:
         return step.with_.get("leaders", AWAY) == AWAY

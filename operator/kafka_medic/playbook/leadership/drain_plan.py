@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot
 from kafka_medic.guard.elect import able_to_lead
 from kafka_medic.guard.evaluate import some
-from kafka_medic.guard.other_runs import OtherRun
+from kafka_medic.guard.other_runs import OtherRun, standing_drains
 from kafka_medic.guard.rows import known_ids
 from kafka_medic.guard.verdict import Reason, Verdict
 from kafka_medic.playbook.action import PlanRequest
-from kafka_medic.playbook.leadership.parameters import AWAY, drain_parameters
+from kafka_medic.playbook.leadership.parameters import AWAY, BACK, drain_parameters
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.report.units import many
 from kafka_medic.resources.playbook import Step
@@ -110,12 +110,14 @@ def _away(snapshot: Snapshot, brokers: frozenset[int], able: frozenset[int]) -> 
 
 def _back(snapshot: Snapshot, brokers: frozenset[int], others: Sequence[OtherRun]) -> list[Order]:
     """Where the order is still the one that a drain of these brokers left: the order before it."""
-    left = {(c.topic, c.partition, tuple(c.replicas)): tuple(c.replicas_before) for o in others for c in o.reorders}
+    left = standing_drains(others)
     found: list[Order] = []
     for row in snapshot.rows():
-        before = left.get((row.topic, row.partition, row.replicas or ()))
-        if before is not None and before[0] in brokers and row.reassigning is False:
-            found.append((row, before))
+        change = left.get((row.topic, row.partition))
+        if change is None or tuple(change.replicas) != row.replicas or row.reassigning is not False:
+            continue
+        if change.replicas_before[0] in brokers:
+            found.append((row, tuple(change.replicas_before)))
     return found
 
 
@@ -161,7 +163,7 @@ def _plan(
         ),
     }
     plan = request.draft(
-        Reorders(reorders=reorders),
+        Reorders(reorders=reorders, reordered_for_good=True if leaders == BACK else None),
         Elections(elections=elections),
         words=words,
         summary="\n".join(lines)[:8000],
