@@ -1,0 +1,107 @@
+"""Clients send most to one broker of a cluster, of either kind, as a real exporter counts it: other leaders, under load,
+and no record is lost or doubled."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.e2e.conftest import STEADY, Case, at_the_same_time
+from tests.gameday.test_moves import judged, loaded, rows
+from tests.incident import operator
+from tests.testbed import Shape, deployed, wait_for
+from tests.testbed.kafka_settings import EXPORTER_PORT
+
+PLACES: list[tuple[Shape, int]] = [("kraft", 9), ("zookeeper", 11)]
+QUIET = STEADY | {"auto.leader.rebalance.enable": "false"}
+PARTITIONS = 12
+BUSY, CALM, RECORD = 100_000, 10_000, 5_000
+"""Bytes per second to each partition that broker 0 leads at first, and to each other one; and bytes of a record."""
+
+
+@dataclass
+class Skewed:
+    """Writes to each partition at its rate, until the block ends."""
+
+    bootstrap: str
+    topic: str
+    failed: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def lasting(self) -> Iterator[None]:
+        over = threading.Event()
+        thread = threading.Thread(target=self._write, args=(over,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join(90)
+
+    def _write(self, over: threading.Event) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "log_level": 0})
+        began, written = time.monotonic(), [0] * PARTITIONS
+        while not over.wait(0.5):
+            for partition in range(PARTITIONS):
+                due = rate(partition) * (time.monotonic() - began)
+                while written[partition] < due:
+                    producer.produce(self.topic, b"x" * RECORD, partition=partition, on_delivery=self._delivered)
+                    written[partition] += RECORD
+                producer.poll(0)
+            producer.flush(60)
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+
+
+def rate(partition: int) -> int:
+    return BUSY if partition % 3 == 0 else CALM
+
+
+def sent(case: Case, topic: str) -> list[int]:
+    """Bytes per second to each broker, by whom each partition is led."""
+    led = [(p.leader, rate(p.partition)) for p in rows(case) if p.topic == topic]
+    return [sum(each for leader, each in led if leader == broker) for broker in range(3)]
+
+
+def test_busy_partitions_get_other_leaders(installed: None) -> None:
+    """Side by side: the growth of logs is watched for ten minutes."""
+    at_the_same_time(are_evened, PLACES)
+
+
+def are_evened(place: tuple[Shape, int]) -> None:
+    shape, slot = place
+    with deployed(f"gameday-busy-{shape}", shape, QUIET, slot, exporter=True) as kafka:
+        operator.people(kafka.namespace)
+        case = Case(kafka, f"busy-{uuid.uuid4().hex[:5]}")
+        case.watch(probes={"metricsPort": EXPORTER_PORT})
+        spread = [[n % 3, (n + 1) % 3, (n + 2) % 3] for n in range(PARTITIONS)]
+        busy = case.topic(*spread, suffix="busy", config={"min.insync.replicas": "2"})
+        skewed = Skewed(case.boot, busy)
+        with loaded(case) as traffic, skewed.lasting():
+            before = sent(case, busy)
+            case.ask("rebalance-leaders")
+            run = case.wait("AwaitingApproval", 1500)
+            print(f"\n{shape}: {run['status']['plan']['summary']}")
+            assert operator.approve(run, "alice").returncode == 0
+            began = time.monotonic()
+            done = case.wait("Succeeded", 300)
+            took = time.monotonic() - began
+            wait_for("new leaders", lambda: sent(case, busy) != before, 60)
+            after = sent(case, busy)
+            print(f"{shape}: {before} bytes per second to brokers 0 to 2 became {after} in {took:.0f} s")
+            assert done["status"]["plan"]["reorderedForGood"] is True
+            assert max(before) > 2 * sum(before) / 3
+            assert max(after) < 1.3 * sum(after) / 3
+            mine = [p for p in rows(case) if p.topic == busy]
+            assert all(sorted(p.replicas) == sorted(p.isr) == [0, 1, 2] for p in mine)
+            assert all(p.leader == p.replicas[0] for p in mine)
+        assert skewed.failed == []
+        judged(case, traffic)
