@@ -1,5 +1,5 @@
-"""Clients send most to one broker of a cluster, of either kind, as a real exporter counts it: other leaders, under load,
-and no record is lost or doubled."""
+"""Clients send most to one broker of a cluster of either kind, as a real exporter counts it: other leaders under load,
+and no record lost or doubled."""
 
 from __future__ import annotations
 
