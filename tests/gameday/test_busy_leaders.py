@@ -3,18 +3,12 @@ and no record lost or doubled."""
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-
-from confluent_kafka import KafkaError, Message, Producer
 
 from tests.e2e.conftest import STEADY, Case, at_the_same_time
 from tests.gameday.test_moves import judged, loaded, rows
-from tests.incident import operator
+from tests.incident import operator, records
 from tests.testbed import Shape, deployed, wait_for
 from tests.testbed.kafka_settings import EXPORTER_PORT
 
@@ -23,42 +17,6 @@ QUIET = STEADY | {"auto.leader.rebalance.enable": "false"}
 PARTITIONS = 12
 BUSY, CALM, RECORD = 100_000, 10_000, 5_000
 """Bytes per second to each partition that broker 0 leads at first, and to each other one; and bytes of a record."""
-
-
-@dataclass
-class Skewed:
-    """Writes to each partition at its rate, until the block ends."""
-
-    bootstrap: str
-    topic: str
-    failed: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def lasting(self) -> Iterator[None]:
-        over = threading.Event()
-        thread = threading.Thread(target=self._write, args=(over,), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join(90)
-
-    def _write(self, over: threading.Event) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "log_level": 0})
-        began, written = time.monotonic(), [0] * PARTITIONS
-        while not over.wait(0.5):
-            for partition in range(PARTITIONS):
-                due = rate(partition) * (time.monotonic() - began)
-                while written[partition] < due:
-                    producer.produce(self.topic, b"x" * RECORD, partition=partition, on_delivery=self._delivered)
-                    written[partition] += RECORD
-                producer.poll(0)
-            producer.flush(60)
-
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            self.failed.append(str(error))
 
 
 def rate(partition: int) -> int:
@@ -84,7 +42,7 @@ def are_evened(place: tuple[Shape, int]) -> None:
         case.watch(probes={"metricsPort": EXPORTER_PORT})
         spread = [[n % 3, (n + 1) % 3, (n + 2) % 3] for n in range(PARTITIONS)]
         busy = case.topic(*spread, suffix="busy", config={"min.insync.replicas": "2"})
-        skewed = Skewed(case.boot, busy)
+        skewed = records.Steady(case.boot, busy, [rate(n) for n in range(PARTITIONS)], RECORD)
         with loaded(case) as traffic, skewed.lasting():
             before = sent(case, busy)
             case.ask("rebalance-leaders")

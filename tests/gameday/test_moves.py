@@ -5,16 +5,13 @@ are evened. No record is lost or doubled, and no throttle is left."""
 from __future__ import annotations
 
 import json
-import threading
 import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
 
 from kafka_medic.clients.answers import LogDirs
 from kafka_medic.clients.kafka import RealKafka
@@ -43,41 +40,6 @@ LARGE, LITTLE = 8_000_000, 100_000
 RECORD = 100_000
 
 
-@dataclass
-class Growth:
-    """Writes so many bytes a second, in turn to each partition, until the block ends."""
-
-    bootstrap: str
-    topic: str
-    written: int = 0
-    failed: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def lasting(self) -> Iterator[None]:
-        over = threading.Event()
-        thread = threading.Thread(target=self._grow, args=(over,), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join(90)
-
-    def _grow(self, over: threading.Event) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "log_level": 0})
-        began = time.monotonic()
-        while not over.wait(0.5):
-            while self.written < PACE * (time.monotonic() - began):
-                partition = self.written // PACE % PARTITIONS
-                producer.produce(self.topic, b"x" * (PACE // 3), partition=partition, on_delivery=self._delivered)
-                self.written += PACE // 3
-            producer.flush(60)
-
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            self.failed.append(str(error))
-
-
 def test_a_volume_that_fills_is_relieved_before_it_is_full(installed: None) -> None:
     """Side by side: the pace of a volume is watched for 15 minutes."""
     with proposed_after("2s", "relieve-disk"):
@@ -95,7 +57,8 @@ def is_relieved(place: tuple[Shape, int]) -> None:
         for partition in range(PARTITIONS):
             fill(case, growing, partition, BEFORE // PARTITIONS)
         with loaded(case) as traffic:
-            began, growth = time.monotonic(), Growth(case.boot, growing)
+            began = time.monotonic()
+            growth = records.Steady(case.boot, growing, [PACE / PARTITIONS] * PARTITIONS, PACE // 3)
             with growth.lasting():
                 case.wait("AwaitingApproval", 1500)
                 found, before = time.monotonic() - began, free(case, FULL)

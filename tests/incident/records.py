@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import (
@@ -429,3 +429,40 @@ def topic_setting(bootstrap: str, topic: str, setting: str) -> str:
     with AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}) as admin:
         (answer,) = admin.describe_configs([resource]).values()
         return str(answer.result(timeout=PATIENCE)[setting].value)
+
+
+@dataclass
+class Steady:
+    """Writes to each partition at its rate, in bytes per second and records of one size, until the block ends."""
+
+    bootstrap: str
+    topic: str
+    rates: Sequence[float]
+    size: int
+    failed: list[str] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def lasting(self) -> Iterator[None]:
+        over = threading.Event()
+        thread = threading.Thread(target=self._write, args=(over,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join(90)
+
+    def _write(self, over: threading.Event) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "log_level": 0})
+        began, written = time.monotonic(), [0] * len(self.rates)
+        while not over.wait(0.5):
+            for partition, rate in enumerate(self.rates):
+                while written[partition] < rate * (time.monotonic() - began):
+                    record = b"x" * self.size
+                    producer.produce(self.topic, record, partition=partition, on_delivery=self._delivered)
+                    written[partition] += self.size
+            producer.flush(60)
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self.failed.append(str(error))
