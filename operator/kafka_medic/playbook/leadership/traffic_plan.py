@@ -199,7 +199,7 @@ def _contradicted(reported: Mapping[int, float], grown: Mapping[int, float]) -> 
     """A message with rounded shares, so that it stays the same from one reconcile to the next."""
     both = sum(reported.values()), sum(grown.values())
     if not all(both):
-        return "no broker reports traffic, or no log grows"
+        return f"no broker reports traffic, or no log has grown that was there for the last {WINDOW:.0f} s"
     shares = {b: (reported[b] / both[0], grown[b] / both[1]) for b in sorted(reported)}
     least = NOTABLE / len(reported)
     apart = [b for b, pair in shares.items() if max(pair) > least and max(pair) > CONTRADICTED * min(pair)]
