@@ -38,8 +38,9 @@ class Restart:
 
 @dataclass
 class Watcher:
-    """`most_away`: the most brokers that were missing from some ISR at once. `thinnest`: the smallest ISR of any
-    partition seen. `in_sync`: when each broker was last missing from some ISR. `restarts`: by broker, in order."""
+    """`most_away`: the most brokers that were missing from some ISR at once. `thinnest`: the smallest ISR seen of any
+    partition with three replicas or more. `in_sync`: when each broker was last missing from some ISR. `restarts`: by
+    broker, in order."""
 
     kafka: Watched
     most_away: int = 0
@@ -103,7 +104,8 @@ class Watcher:
             for topic in topics.values():
                 for part in topic.partitions.values():
                     away |= set(part.replicas) - set(part.isrs)
-                    self.thinnest = min(self.thinnest, len(part.isrs))
+                    if len(part.replicas) > 2:
+                        self.thinnest = min(self.thinnest, len(part.isrs))
             self.looks += 1
             self.most_away = max(self.most_away, len(away))
             self.in_sync.update(dict.fromkeys(away, now))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import Elections, Reorders
+from kafka_medic.resources.vocabulary import Guard
 from tests.scenario.test_uneven_brokers import findings, strimzi, wait
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.exporters import SimExporters
@@ -186,6 +187,22 @@ def test_a_plan_whose_reason_is_gone_is_not_carried_out() -> None:
     wait(world, 0.2, step=60)
     assert proposed(world).status.phase == "Superseded"
     assert sent(world) == [16, 16, 16]
+
+
+def test_an_approved_plan_waits_while_the_traffic_is_not_known() -> None:
+    world = busy({0: 5 * MB, 1: 0.5 * MB, 2: 0.5 * MB})
+    wait(world, 1.6, step=60)
+    run, before = proposed(world), sent(world)
+    world.exporters.down = {0, 1, 2}
+    world.step(60)
+    world.approve(run)
+    wait(world, 0.2, step=60)
+    assert sent(world) == before
+    assert proposed(world).status.phase in ("Approved", "Blocked")
+    assert [w.guard for w in proposed(world).status.waiting_for] == [Guard.PRECONDITIONS_HOLD]
+    world.exporters.down.clear()
+    wait(world, 0.3, step=15)
+    assert max(sent(world)) <= 17.6
 
 
 def test_a_plan_for_other_traffic_is_made_anew() -> None:

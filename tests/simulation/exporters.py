@@ -23,7 +23,14 @@ class SimExporters:
     down: set[int] = field(default_factory=set)
 
     def begin(self, hosts: Mapping[int, str]) -> Callable[[], Mapping[int, BrokerSigns | ReadFailed]]:
-        return lambda: {broker: self._signs(broker) for broker in hosts}
+        def answer() -> Mapping[int, BrokerSigns | ReadFailed]:
+            """As `MetricsProbe`: a source that nobody answers for is Unknown."""
+            found = {broker: self._signs(broker) for broker in hosts}
+            if found and all(isinstance(one, ReadFailed) for one in found.values()):
+                raise ReadFailed(FailureKind.UNREACHABLE, "no exporter answers")
+            return found
+
+        return answer
 
     def pass_time(self, seconds: float) -> None:
         """A producer writes to whoever leads, so long as somebody does."""

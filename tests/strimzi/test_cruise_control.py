@@ -72,8 +72,7 @@ def test_a_rebalance_holds_ours(case: StrimziCase) -> None:
         line.note("ProposalReady")
         case.ask("restart-broker", brokers="1")
         run = case.wait("AwaitingApproval")
-        # What is uneven has two replicas.
-        with under_load(case, line, least=1):
+        with under_load(case, line):
             kubectl("annotate", "kafkarebalance", "full", "-n", NAMESPACE, "strimzi.io/rebalance=approve")
             wait_for("Cruise Control to move replicas", lambda: rebalance_is("Rebalancing"), 120, every=0.5)
             line.note("Rebalancing")

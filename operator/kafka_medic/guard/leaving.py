@@ -23,9 +23,9 @@ SETTLED = ACTING_PHASES | {Phase.APPROVED, Phase.SUCCEEDED}
 
 GONE_FOR = timedelta(days=1)
 """After this time without registration and Pod, a broker that comes back under the id is a new one."""
-UNSEEN_FOR = timedelta(hours=2)
-"""Time between two observations, or back on the clock, after which nobody knows whether the broker was there meanwhile.
-Longer than the longest `spec.probes.interval`."""
+UNSEEN_FOR = timedelta(hours=4)
+"""Time between two statuses, or back on the clock, after which nobody knows whether the broker was there meanwhile.
+With the longest `spec.probes.interval`, an hour, a status stays as it is for up to 2.5 hours (`controller.pace`)."""
 
 
 def leaving_brokers(

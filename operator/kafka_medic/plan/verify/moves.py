@@ -255,14 +255,10 @@ class MovesCheck(Check):
     def _no_fuller(self) -> list[str]:
         """Of a plan for bytes: the fullest broker is not fuller than before."""
         live = [broker for broker in self.brokers if broker.alive]
-        size, rest = np.maximum(self._sizes(), 0), ~self.touched[self.before.row]
-        was = self._tally(self.before_on, size[self.before.row])
-        new = self.new()
-        now = self._tally(self.before_on[rest], size[self.before.row[rest]])
-        now = now + self._tally(self.staying_on, size[self.place][self.staying.row])
-        now = now + self._tally(self.after_on[new], size[self.place][self.after.row[new]])
+        was = self._tally(self.before_on, np.maximum(self._sizes(), 0)[self.before.row])
+        held, come = self._bytes_after()
         extra = handicap(live, np.zeros_like(was), int(was.sum())).extra
-        before, after = int((was + extra).max(initial=0)), int((now + extra).max(initial=0))
+        before, after = int((was + extra).max(initial=0)), int((held + come + extra).max(initial=0))
         return [f"the fullest broker held {before} bytes and becomes {after}"] if after > before else []
 
     def _no_less_even(self) -> list[str]:
@@ -277,12 +273,16 @@ class MovesCheck(Check):
         return problems
 
     def _bytes(self, spread: Spread) -> list[str]:
+        held, come = self._bytes_after()
+        return self._compare("bytesPerBroker", spread, held + come, self.fixed(held))
+
+    def _bytes_after(self) -> tuple[Array, Array]:
+        """int64[L], twice: the bytes that stay on each live broker, and those that come to it."""
         size, rest = np.maximum(self._sizes(), 0), ~self.touched[self.before.row]
         held = self._tally(self.before_on[rest], size[self.before.row[rest]])
         held = held + self._tally(self.staying_on, size[self.place][self.staying.row])
         new = self.new()
-        come = self._tally(self.after_on[new], size[self.place][self.after.row[new]])
-        return self._compare("bytesPerBroker", spread, held + come, self.fixed(held))
+        return held, self._tally(self.after_on[new], size[self.place][self.after.row[new]])
 
     def fixed(self, given: Array) -> Array:
         # Where everything may move, everything is divided by weight.

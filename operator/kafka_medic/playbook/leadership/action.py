@@ -15,7 +15,7 @@ from kafka_medic.playbook.leadership import election_step, reorder_step
 from kafka_medic.playbook.leadership.drain_plan import drain_plan
 from kafka_medic.playbook.leadership.election_plan import election_plan
 from kafka_medic.playbook.leadership.parameters import AWAY, BACK, EVEN, TRAFFIC, elect_parameters
-from kafka_medic.playbook.leadership.traffic_plan import no_longer_helps, traffic_plan
+from kafka_medic.playbook.leadership.traffic_plan import no_longer_helps, not_known, traffic_plan
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepReport
 from kafka_medic.resources.errors import Problem
@@ -95,7 +95,9 @@ class ReorderReplicas(Action):
         return drifted
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
-        return judge_reorder(at.snapshot, reorder_step.planned_orders(at.plan), at.now).reasons
+        yield from judge_reorder(at.snapshot, reorder_step.planned_orders(at.plan), at.now).reasons
+        if at.spec is not None and at.spec.with_.get("leaders") == TRAFFIC:
+            yield from not_known(at.plan, at.snapshot, at.context.reads.growth)
 
     def assess(self, at: StepContext) -> StepReport:
         return reorder_step.assess(at.step, at.plan, at.journal, at.snapshot)

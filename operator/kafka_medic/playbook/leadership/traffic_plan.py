@@ -9,7 +9,7 @@ nothing is planned.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -140,6 +140,14 @@ def no_longer_helps(plan: Plan, snapshot: Snapshot, growth: pa.Table | None) -> 
     if _excess(then) < _excess(now):
         return None
     return "what clients send to each broker is no longer as the plan saw it: these leaders would not make it more even"
+
+
+def not_known(plan: Plan, snapshot: Snapshot, growth: pa.Table | None) -> Iterator[Reason]:
+    """PreconditionsHold, for the traffic, as long as nothing has been done: what is not known any more helps nobody."""
+    orders = {TopicPartition(c.topic, c.partition): tuple(c.replicas_before) for c in plan.part(Reorders).reorders}
+    rates = traffic_rates(snapshot, growth)
+    if isinstance(rates, Refusal) and all(row.replicas == orders[row.tp] for row in snapshot.rows(set(orders))):
+        yield from rates.reasons
 
 
 def traffic_rates(snapshot: Snapshot, growth: pa.Table | None) -> Rates | Refusal:
