@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from kafka_medic.clients.kafka import RealKafka
-from kafka_medic.clients.ports import BrokerView, Connection
+from kafka_medic.clients.ports import BrokerView, ConfigChange, Connection
 from tests.testbed import (
     KafkaDeployment,
     apply,
@@ -315,6 +315,17 @@ def throttles_on(bootstrap: str, brokers: list[int]) -> list[str]:
         ]
     finally:
         kafka.close()
+
+
+def remove_throttles(bootstrap: str, brokers: list[int]) -> None:
+    """What `throttles_on` finds, whoever set it."""
+    changes = []
+    for line in throttles_on(bootstrap, brokers):
+        where, _, name = line.partition("=")[0].rpartition(": ")
+        kind, _, resource = where.partition(" ")
+        changes.append(ConfigChange(kind.upper(), resource, name, None))
+    with contextlib.closing(RealKafka(Connection(bootstrap))) as kafka:
+        kafka.alter_configs(changes)
 
 
 def factors(bootstrap: str) -> dict[str, set[int]]:

@@ -8,7 +8,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.integration.people import CRDS, RELEASE, RELEASE_NAMESPACE, WITHOUT_AN_IMAGE, definitions, helm, settled
+from tests.integration.people import (
+    RELEASE,
+    RELEASE_NAMESPACE,
+    WITHOUT_AN_IMAGE,
+    definitions,
+    helm,
+    no_definitions,
+    settled,
+)
 from tests.testbed import kubectl
 from tests.unit.resources.sources import CHART
 
@@ -30,7 +38,7 @@ def chart() -> Iterator[None]:
     settled()
     yield
     helm("uninstall", RELEASE, "-n", RELEASE_NAMESPACE)
-    kubectl("delete", "crd", *CRDS, "--ignore-not-found")
+    no_definitions()
     kubectl("delete", "namespace", RELEASE_NAMESPACE, "--wait=false")
 
 

@@ -15,7 +15,7 @@ from kafka_medic.controller.rules import Rules
 from kafka_medic.controller.store import Store
 from kafka_medic.resources.definitions import DEFINITIONS
 from tests.incident.operator import rules
-from tests.testbed import kubectl, wait_for
+from tests.testbed import StepFailedError, kubectl, wait_for
 from tests.unit.resources.sources import ROOT, smallest
 
 RELEASE = "kafka-medic"
@@ -42,6 +42,23 @@ def definitions() -> None:
     """As people without the chart apply them."""
     kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
     kubectl("wait", "crd", *CRDS, "--for=condition=Established", "--timeout=30s")
+
+
+def no_definitions() -> None:
+    """Delete them, with all that is left of their kinds. The API server tries for a minute, and then anew: in one of
+    many runs it took more than two."""
+    kubectl("delete", "crd", *CRDS, "--ignore-not-found", "--wait=false")
+    try:
+        wait_for("the definitions to go", lambda: not _still_there(), seconds=300, every=0.5)
+    except StepFailedError as late:
+        left = {name: kubectl("get", name, "-A", "-o", "yaml", check=False).stdout for name in _still_there()}
+        why = kubectl("get", "crd", *CRDS, "--ignore-not-found", "-o", "yaml").stdout.rpartition("conditions:")[2]
+        raise AssertionError(f"{late}; left: {left}; the last definition's conditions: {why}") from late
+
+
+def _still_there() -> list[str]:
+    found = kubectl("get", "crd", *CRDS, "--ignore-not-found", "-o", "name").stdout.split()
+    return [name.rpartition("/")[2] for name in found]
 
 
 def settled(release: str = RELEASE, namespace: str = RELEASE_NAMESPACE) -> None:

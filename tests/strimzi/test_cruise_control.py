@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import json
+import statistics
+import time
 from collections.abc import Iterator
+from contextlib import closing
+from typing import NamedTuple
 
 import pytest
 
+from benchmarks.replace import LIVE, Load
+from kafka_medic.clients.kafka import RealKafka
+from kafka_medic.clients.ports import BrokerView, Connection, PartitionState
+from kafka_medic.cluster.snapshot import TopicPartition
 from tests.incident import operator, records
-from tests.strimzi.case import StrimziCase, Timeline, nothing_of_ours, under_load
+from tests.strimzi.case import SAFE, StrimziCase, Timeline, nothing_of_ours, under_load
 from tests.strimzi.conftest import NAMESPACE
+from tests.strimzi.executors import THROTTLE, CruiseControl, Executor, Ours
 from tests.strimzi.test_healthy import silent
 from tests.strimzi.test_topics import raised
-from tests.testbed import kubectl, load_image, strimzi, wait_for
+from tests.testbed import kubectl, load_image, wait_for
 from tests.testbed.strimzi import StrimziKafka
 from tests.testbed.strimzi_images import CRUISE_CONTROL_IMAGE, cruise_control_image
 
 WINDOW_MS = 60_000
 """Brokers report their metrics every minute, and Cruise Control proposes nothing before a window is over."""
-MODEL_SECONDS = 600
 UNEVEN = 60
 """Partitions on two of the three brokers. Cruise Control is content with a tenth more than the mean of replicas."""
+RECORD, BYTES = 100_000, 8_000_000
+"""Bytes of a record, and of each of those partitions in the comparison of executors."""
+NEW, SOME = 2, 8
+"""The third broker, and how many replicas it has got when somebody disturbs."""
+GIVEN_UP = 300.0
 WITH = {
     "kafka": {"image": CRUISE_CONTROL_IMAGE},
     "cruiseControl": {
@@ -60,31 +73,31 @@ def changed(kafka: StrimziKafka, spec: dict[str, object]) -> None:
 
 def test_a_rebalance_holds_ours(case: StrimziCase) -> None:
     """A real one, which moves replicas: our roll waits until it is over, and goes on by itself."""
-    kafka, line = case.made_by_strimzi, Timeline("a roll while Cruise Control rebalances")
+    theirs, line = CruiseControl(case), Timeline("a roll while Cruise Control rebalances")
     uneven = case.topic(*([[0, 1]] * UNEVEN), suffix="uneven", config={"min.insync.replicas": "1"})
     for partition in range(UNEVEN):
         records.write(case.boot, uneven, ["x" * 100_000] * 3, partition)
     case.watch()
     try:
-        rebalance(kafka)
-        line.note("a KafkaRebalance")
-        wait_for("a proposal", lambda: rebalance_is("ProposalReady"), MODEL_SECONDS, every=1)
+        # Slow enough to be seen.
+        theirs.propose(replicationThrottle=500_000)
         line.note("ProposalReady")
         case.ask("restart-broker", brokers="1")
         run = case.wait("AwaitingApproval")
         with under_load(case, line):
-            kubectl("annotate", "kafkarebalance", "full", "-n", NAMESPACE, "strimzi.io/rebalance=approve")
-            wait_for("Cruise Control to move replicas", lambda: rebalance_is("Rebalancing"), 120, every=0.5)
+            theirs.approve()
+            wait_for("Cruise Control to move replicas", lambda: theirs.said() == "Rebalancing", 120, every=0.5)
             line.note("Rebalancing")
             assert operator.approve(run, "alice").returncode == 0
             line.note("held: " + case.wait_for_guard("NoForeignRollout", 120)[:160])
-            wait_for("the rebalance", lambda: rebalance_is("Ready"), 600, every=1)
+            wait_for("the rebalance", theirs.is_over, 600, every=1)
+            assert theirs.said() == "Ready"
             line.note("Ready")
             name = run["metadata"]["name"]
             done = operator.wait_for_run(case.namespace, "Succeeded", 300, line.run, case.name, name)
             line.journal(done)
     finally:
-        kubectl("delete", "kafkarebalance", "full", "-n", NAMESPACE, "--ignore-not-found")
+        theirs.forget()
     nothing_of_ours(case)
 
 
@@ -99,17 +112,93 @@ def test_a_healthy_cluster_is_silent(case: StrimziCase) -> None:
     silent(case)
 
 
-def rebalance(kafka: StrimziKafka) -> None:
-    """Slow enough to be seen. Each batch of moves takes Cruise Control half a minute, so there are few."""
-    meta = {"name": "full", "namespace": NAMESPACE, "labels": {strimzi.CLUSTER_LABEL: kafka.name}}
-    spec = {"replicationThrottle": 500_000, "concurrentPartitionMovementsPerBroker": 10, "skipHardGoalCheck": True,
-            "goals": ["ReplicaDistributionGoal"]}  # fmt: skip
-    operator.apply([{"apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaRebalance", "metadata": meta, "spec": spec}])
+def test_its_executor_beside_ours(case: StrimziCase) -> None:
+    """Each makes the brokers even at the same throttle under the same load: to its end, stopped in the middle, and with
+    its process killed in the middle. What is left behind is counted, and has to be nothing of ours."""
+    uneven = case.topic(*([[0, 1], [1, 0]] * (UNEVEN // 2)), suffix="uneven", config={"min.insync.replicas": "1"})
+    live = case.topic(*[[n % 3, (n + 1) % 3, (n + 2) % 3] for n in range(LIVE)], suffix="live", config=SAFE)
+    for partition in range(UNEVEN):
+        assert records.write(case.boot, uneven, ["x" * RECORD] * (BYTES // RECORD), partition) == BYTES // RECORD
+    quiet = [{"name": "rebalance", "mode": "Observe"}, {"name": "elect-preferred-leaders", "mode": "Observe"}]
+    case.watch(
+        expectations={"topics": [{"pattern": ".*", "exempt": True}]},
+        remediation={"limits": {"cooldown": "0s"}, "playbooks": quiet},
+    )
+    case.condition("Ready", "True")
+    for disturb in (None, "stop", "kill"):
+        for executor in (CruiseControl(case), Ours(case)):
+            with closing(RealKafka(Connection(case.boot, timeout_seconds=20.0))) as kafka:
+                left = moved(case, kafka, executor, disturb, live)
+                assert executor.name != Ours.name or left == Left(0, [], 0)
+                as_it_was(case, kafka)
 
 
-def rebalance_is(state: str) -> bool:
-    found = json.loads(kubectl("get", "kafkarebalance", "full", "-n", NAMESPACE, "-o", "json").stdout)
-    conditions = found.get("status", {}).get("conditions", [])
-    failed = [c for c in conditions if c["type"] == "NotReady"]
-    assert failed == [], failed
-    return any(c["type"] == state and c["status"] == "True" for c in conditions)
+class Left(NamedTuple):
+    """Behind an executor that has ended: partitions on their way, throttles, and how many have a replica too many."""
+
+    on_their_way: int
+    throttles: list[str]
+    too_many: int
+
+
+def moved(case: StrimziCase, kafka: RealKafka, executor: Executor, disturb: str | None, live: str) -> Left:
+    uneven = case.topics[0]
+
+    def there() -> list[PartitionState]:
+        view = kafka.views([0])[0]
+        assert isinstance(view, BrokerView)
+        return [p for p in view.partitions if p.topic == uneven and NEW in p.isr]
+
+    load, notes = Load(case.boot, live), list[str]()
+    executor.propose()
+    try:
+        with load.running():
+            began = time.monotonic()
+            executor.approve()
+            wait_for("the first copies", lambda: bool(kafka.reassignments()), 120, every=0.2)
+            notes.append(f"first copies after {time.monotonic() - began:.0f} s")
+            if disturb is not None:
+                wait_for("some to be in sync", lambda: len(there()) >= SOME, 240, every=0.2)
+                notes.append(f"{disturb} after {time.monotonic() - began:.0f} s with {len(there())} in sync")
+                getattr(executor, disturb)()
+            most, grown, over = 0, 0.0, False
+            while not over and time.monotonic() - began < GIVEN_UP:
+                over, at = executor.is_over(), len(there())
+                if at > most:
+                    most, grown = at, time.monotonic() - began
+                time.sleep(0.5)
+            ended = time.monotonic() - began
+        view = kafka.views([0])[0]
+        assert isinstance(view, BrokerView)
+        many = sum(p.topic == uneven and len(p.replicas) > 2 for p in view.partitions)
+        left, stay = Left(len(kafka.reassignments()), operator.throttles(case.boot), many), len(there())
+        notes.append(f"{most} in sync after {grown:.0f} s (the throttle's bound: {most * BYTES / THROTTLE:.0f} s)")
+        notes.append(f"{executor.said()} after {ended:.0f} s with {stay} of them")
+    finally:
+        executor.forget()
+    cuts = statistics.quantiles(load.latencies, n=100)
+    print(
+        f"{executor.name}, {disturb or 'to its end'}: {'; '.join(notes)}; left: {left.on_their_way} partitions on "
+        f"their way, {len(left.throttles)} throttles, {left.too_many} with a replica too many; producer p50 "
+        f"{1000 * cuts[49]:.0f} ms, p99 {1000 * cuts[98]:.0f} ms, at most {1000 * max(load.latencies):.0f} ms of "
+        f"{len(load.latencies)} records, {load.failed} failed",
+        flush=True,
+    )
+    assert load.failed == 0
+    return left
+
+
+def as_it_was(case: StrimziCase, kafka: RealKafka) -> None:
+    """On two brokers alone, without what the other one left."""
+    uneven = case.topics[0]
+    operator.remove_throttles(case.boot, [0, 1, 2])
+    kafka.alter_reassignments(dict.fromkeys(kafka.reassignments()))
+    kafka.alter_reassignments({TopicPartition(uneven, n): [n % 2, 1 - n % 2] for n in range(UNEVEN)})
+
+    def back() -> bool:
+        view = kafka.views([0])[0]
+        return isinstance(view, BrokerView) and all(
+            set(p.isr) == set(p.replicas) == {0, 1} for p in view.partitions if p.topic == uneven
+        )
+
+    wait_for("all of it on two brokers", back, 300, every=1)
