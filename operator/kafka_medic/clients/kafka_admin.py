@@ -6,6 +6,7 @@ request sent to one named broker. Whatever any broker can answer is asked of one
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -86,6 +87,7 @@ class KafkaAdmin:
         self._connection = connection
         self._timeout_ms = int(connection.timeout_seconds * 1000)
         self._whole_views = WholeViews()
+        self._in_vain = kafka_discovery.InVain()
         self._led: Led | None = None
         self.groups = KafkaGroups(self._link)
         self.changes = KafkaChanges(self._passed_on, members_request)
@@ -137,7 +139,11 @@ class KafkaAdmin:
             link.bounds.permit(host for given in brokers.values() for host, _ in given)
 
         async def look_for(client: Any, broker: int, addresses: Sequence[Address]) -> BrokerView:
-            node = await kafka_discovery.find(client, broker, addresses)
+            began = time.monotonic()
+            node = None
+            if not self._in_vain.was(broker, addresses, began):
+                node = await kafka_discovery.find(client, broker, addresses)
+                self._in_vain.note(broker, addresses, node is not None, began, time.monotonic())
             if node is None:
                 link.unnamed.pop(broker, None)
                 raise ReadFailed(FailureKind.UNREACHABLE, "no server answers as that broker")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest
@@ -20,6 +21,28 @@ _LOG = logging.getLogger(__name__)
 BROKER_RESOURCE = 4
 TRY_SECONDS = 1.0
 """For each address. Whoever takes longer to say who it is counts as not answering."""
+AGAIN_SECONDS = 5.0
+"""Until addresses that were waited for in vain are tried again. The Pod of a broker that is gone refuses nothing: every
+observation would wait for it, and a run makes two observations for each effect."""
+WAITED = 0.9
+"""Of TRY_SECONDS: what took longer was no refusal."""
+
+
+@dataclass(slots=True)
+class InVain:
+    """Where a broker was waited for in vain, and until when that is not repeated. Until then it counts as it did: it
+    does not answer. A refusal costs no time and is not remembered, and another address is tried at once."""
+
+    _until: dict[int, tuple[frozenset[Address], float]] = field(default_factory=dict)
+
+    def was(self, broker: int, addresses: Sequence[Address], now: float) -> bool:
+        tried, until = self._until.get(broker, (frozenset(), now))
+        return now < until and tried >= set(addresses)
+
+    def note(self, broker: int, addresses: Sequence[Address], found: bool, began: float, now: float) -> None:
+        self._until.pop(broker, None)
+        if not found and now - began >= WAITED * TRY_SECONDS:
+            self._until[broker] = frozenset(addresses), now + AGAIN_SECONDS
 
 
 async def find(client: Any, broker: int, addresses: Sequence[Address]) -> str | None:

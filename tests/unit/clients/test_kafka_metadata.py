@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataResponse
 
+from kafka_medic.clients import kafka_discovery
 from kafka_medic.clients.failures import FailureKind, ReadFailed
 from kafka_medic.clients.ports import BrokerView, PartitionState
 from tests.unit.clients.wire_brokers import Make, two_brokers
@@ -125,3 +127,25 @@ def test_a_broker_that_the_cluster_does_not_name_is_read_the_same_way(make: Make
     admin.members()
     found = view(admin.unnamed_views({2: [(brokers[1].ip, brokers[1].port)]})[2])
     assert found.states is view(admin.views([1])[1]).states
+
+
+def test_a_server_that_does_not_say_who_it_is_is_not_waited_for_at_every_look(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, usual = list[int](), kafka_discovery.find
+
+    async def find(client: Any, broker: int, addresses: Any) -> str | None:
+        tried.append(broker)
+        return await usual(client, broker, addresses)
+
+    monkeypatch.setattr(kafka_discovery, "find", find)
+    admin, brokers = make(metadata_version=12)
+    for broker in brokers:
+        broker.peers = [(1, brokers[0].ip, brokers[0].port)]
+    admin.members()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        answers = [admin.unnamed_views({2: [silent.getsockname()]})[2] for _ in range(2)]
+        (why,) = {failure(answer).message for answer in answers}
+        assert why == "metadata of broker 2, which the cluster does not name: no server answers as that broker"
+        assert tried == [2]
+        assert view(admin.unnamed_views({2: [(brokers[1].ip, brokers[1].port)]})[2]), "another address is tried at once"
