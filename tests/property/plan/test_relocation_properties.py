@@ -68,6 +68,26 @@ def test_racks_are_spread_over_with_the_fewest_moves_and_then_there_is_nothing_l
     assert again is None or again[1].summary.moves == 0
 
 
+@settings(max_examples=tried(40), suppress_health_check=CALM)
+@given(
+    st.randoms(use_true_random=False),
+    st.integers(10, 60),
+    st.lists(st.sampled_from((1.0, 1.5, 2.0, 3.0)), min_size=5, max_size=5),
+    st.integers(1, 6),
+)
+def test_racks_are_spread_over_within_the_moves_allowed_whatever_brokers_weigh(random, partition_count, weights, moves):
+    """Of brokers with weights too, of which more replicas are released than may move in the end."""
+    table = partitions({"t": [random.sample(range(5), 2) for _ in range(partition_count)]})
+    uneven = tuple(
+        replace(broker, rack=f"rack-{broker.id % 2}", weight=weight)
+        for broker, weight in zip(brokers(5), weights, strict=True)
+    )
+    request = Relocation(table, uneven, SpreadRacks(), Allowed(moves=moves))
+    plan = plan_relocation(request)
+    assert verify_moves(request, plan) == []
+    assert plan.summary.moves <= moves
+
+
 @settings(max_examples=tried(15), suppress_health_check=CALM)
 @given(cramped(), st.integers(1, 60), st.booleans())
 def test_imbalance_is_lowered_within_the_moves_allowed(problem, moves, weighted):

@@ -105,10 +105,23 @@ def _place_anew(relocation: Relocation, released: Bools) -> tuple[Ints, Placed, 
     if relocation.allowed.limited:
         released = released & np.isin(np.arange(len(released)), placed.rows)[:, None]
         kept = keep(columns, ~released)
+        placed = _of_these_shares(placed, kept, brokers)
     none = np.full((len(kept.held), placed.added.shape[1]), -1, dtype=np.int32)
     after = np.concatenate([kept.held, none], axis=1)
     after[placed.rows, kept.held.shape[1] :] = placed.added
     return after, placed, kept, left_out
+
+
+def _of_these_shares(placed: Placed, kept: Columns, brokers: Sequence[Broker]) -> Placed:
+    """With the shares of brokers by weight as they are, since some replicas were released and stay after all. Nothing
+    but the mean is a bound then: the placement proved one for other shares."""
+    load, moves = count_per_broker(kept.held, len(brokers)), int((placed.added >= 0).sum())
+    fair = handicap(brokers, load, moves)
+    if not (placed.fair.extra.any() or fair.extra.any()):
+        return placed
+    alive = np.array([broker.alive for broker in brokers], dtype=bool)
+    mean = -(-(int((load + fair.extra)[alive].sum()) + moves) // max(int(alive.sum()), 1))
+    return replace(placed, fair=fair, bound=mean)
 
 
 def _relieve(relocation: Relocation, after: Ints, placed: Placed) -> int | None:
