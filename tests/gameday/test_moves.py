@@ -1,6 +1,7 @@
 """Replicas that lie badly, moved under load on clusters of both kinds: a volume that fills is relieved before it is
-full, replicas that share a rack are spread, a broker that was added gets its share, and brokers with different bytes
-are evened. No record is lost or doubled, and no throttle is left."""
+full, by other brokers or by another volume of its broker, replicas that share a rack are spread, a broker that was
+added gets its share, and brokers with different bytes are evened. No record is lost or doubled, and no throttle is
+left."""
 
 from __future__ import annotations
 
@@ -9,13 +10,14 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
 from kafka_medic.clients.answers import LogDirs
 from kafka_medic.clients.kafka import RealKafka
 from kafka_medic.clients.ports import BrokerView, Connection, PartitionState
+from kafka_medic.cluster.snapshot import TopicPartition
 from tests.e2e.conftest import STEADY, Case, at_the_same_time
 from tests.incident import operator, records
 from tests.testbed import Shape, deployed, kubectl, wait_for
@@ -29,7 +31,8 @@ TWO = STEADY | {
     "min.insync.replicas": 1,
 }
 SMALL, VOLUME = "400Mi", 400 << 20
-ON_SMALL = {"log.dirs": "/second/kafka"}
+LARGE_DIR, SMALL_DIR = "/data/kafka", "/second/kafka"
+ON_SMALL, ON_BOTH = {"log.dirs": SMALL_DIR}, {"log.dirs": f"{LARGE_DIR},{SMALL_DIR}"}
 FULL = 0
 """The broker whose volume fills. It has a replica of every partition that grows, each of the others half of them."""
 PARTITIONS, BEFORE, PACE = 12, 290_000_000, 60_000
@@ -80,6 +83,64 @@ def is_relieved(place: tuple[Shape, int]) -> None:
             assert growth.failed == []
             in_sync_twice(case)
         judged(case, traffic)
+
+
+def test_a_volume_is_relieved_by_another_one_of_its_broker(installed: None) -> None:
+    with proposed_after("2s", "relieve-disk"):
+        at_the_same_time(is_relieved_within, PLACES)
+
+
+def is_relieved_within(place: tuple[Shape, int]) -> None:
+    """Nothing leaves the broker: who holds what, who leads, and every leader epoch stay as they are."""
+    shape, slot = place
+    each = {FULL: ON_BOTH}
+    with deployed(f"gameday-within-{shape}", shape, TWO, slot, broker_overrides=each, second_disk=SMALL) as kafka:
+        operator.people(kafka.namespace)
+        case = watched(Case(kafka, f"within-{uuid.uuid4().hex[:5]}"), {})
+        small = {"segment.bytes": "1048576", "min.insync.replicas": "1"}
+        growing = case.topic(*[[FULL, 1 + n % 2] for n in range(PARTITIONS)], suffix="growing", config=small)
+        on_the_small_one(case, growing)
+        for partition in range(PARTITIONS):
+            fill(case, growing, partition, BEFORE // PARTITIONS)
+        with loaded(case) as traffic:
+            before = {(p.topic, p.partition): (p.leader, p.leader_epoch, p.replicas) for p in rows(case)}
+            growth = records.Steady(case.boot, growing, [PACE / PARTITIONS] * PARTITIONS, PACE // 3)
+            with growth.lasting():
+                run = case.wait("AwaitingApproval", 1500)
+                share = free(case, FULL)
+                found = run["spec"]["cause"]["findingId"]
+                assert (run["spec"]["playbook"]["name"], found) == ("relieve-disk", f"DiskFilling/broker-{FULL}")
+                began = time.monotonic()
+                assert operator.approve(run, "alice").returncode == 0
+                plan = case.wait("Succeeded", 300)["status"]["plan"]
+                took = time.monotonic() - began
+            moves = plan["logDirMoves"]
+            assert moves
+            assert {(m["broker"], m["source"], m["target"]) for m in moves} == {(FULL, SMALL_DIR, LARGE_DIR)}
+            wait_for("Kafka to delete what has moved", lambda: free(case, FULL) > 0.2, 150)
+            print(
+                f"\n{shape}: {share:.0%} of the small volume free; {len(moves)} replicas, "
+                f"{sum(m['sizeBytes'] for m in moves) / 1e6:.0f} MB, moved within the broker in {took:.0f} s; "
+                f"{free(case, FULL):.0%} free"
+            )
+            after = {(p.topic, p.partition): (p.leader, p.leader_epoch, p.replicas) for p in rows(case)}
+            assert before == {key: value for key, value in after.items() if key in before}
+            assert growth.failed == []
+            in_sync_twice(case)
+        judged(case, traffic)
+
+
+def on_the_small_one(case: Case, topic: str) -> None:
+    """All that the broker has of the topic."""
+    with closing(RealKafka(Connection(case.boot, timeout_seconds=20.0))) as client:
+        held = [TopicPartition(topic, n) for n in range(PARTITIONS)]
+
+        def so() -> bool:
+            refused = client.alter_log_dirs(FULL, dict.fromkeys(held, SMALL_DIR))
+            there = {d.path: set(d.sizes or ()) for d in log_dirs(case, FULL).directories}
+            return not refused and there[SMALL_DIR].issuperset(held) and there[LARGE_DIR].isdisjoint(held)
+
+        wait_for("the topic on the small volume", so, 60)
 
 
 @pytest.mark.parametrize("shape", ["kraft", "zookeeper"])
@@ -253,8 +314,8 @@ def log_dirs(case: Case, broker: int) -> LogDirs:
 
 
 def free(case: Case, broker: int) -> float:
-    """The share of its volume."""
-    (directory,) = log_dirs(case, broker).directories
+    """The share of its small volume."""
+    (directory,) = (d for d in log_dirs(case, broker).directories if d.path == SMALL_DIR)
     assert directory.total is not None
     assert directory.usable is not None
     assert abs(directory.total - VOLUME) < 0.01 * VOLUME
