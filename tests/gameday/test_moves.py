@@ -31,7 +31,7 @@ TWO = STEADY | {
     "min.insync.replicas": 1,
 }
 SMALL, VOLUME = "400Mi", 400 << 20
-LARGE_DIR, SMALL_DIR = "/data/kafka", "/second/kafka"
+LARGE_DIR, SMALL_DIR = "/third/kafka", "/second/kafka"
 ON_SMALL, ON_BOTH = {"log.dirs": SMALL_DIR}, {"log.dirs": f"{LARGE_DIR},{SMALL_DIR}"}
 FULL = 0
 """The broker whose volume fills. It has a replica of every partition that grows, each of the others half of them."""
@@ -51,8 +51,8 @@ def test_a_volume_that_fills_is_relieved_before_it_is_full(installed: None) -> N
 
 def is_relieved(place: tuple[Shape, int]) -> None:
     shape, slot = place
-    each = dict.fromkeys((0, 1, 2), ON_SMALL)
-    with deployed(f"gameday-fills-{shape}", shape, TWO, slot, broker_overrides=each, second_disk=SMALL) as kafka:
+    each, disks = dict.fromkeys((0, 1, 2), ON_SMALL), {"/second": SMALL}
+    with deployed(f"gameday-fills-{shape}", shape, TWO, slot, broker_overrides=each, disks=disks) as kafka:
         operator.people(kafka.namespace)
         case = watched(Case(kafka, f"fills-{uuid.uuid4().hex[:5]}"), {})
         small = {"segment.bytes": "1048576", "min.insync.replicas": "1"}
@@ -93,8 +93,8 @@ def test_a_volume_is_relieved_by_another_one_of_its_broker(installed: None) -> N
 def is_relieved_within(place: tuple[Shape, int]) -> None:
     """Nothing leaves the broker: who holds what, who leads, and every leader epoch stay as they are."""
     shape, slot = place
-    each = {FULL: ON_BOTH}
-    with deployed(f"gameday-within-{shape}", shape, TWO, slot, broker_overrides=each, second_disk=SMALL) as kafka:
+    each, disks = {FULL: ON_BOTH}, {"/second": SMALL, "/third": "800Mi"}
+    with deployed(f"gameday-within-{shape}", shape, TWO, slot, broker_overrides=each, disks=disks) as kafka:
         operator.people(kafka.namespace)
         case = watched(Case(kafka, f"within-{uuid.uuid4().hex[:5]}"), {})
         small = {"segment.bytes": "1048576", "min.insync.replicas": "1"}

@@ -32,7 +32,9 @@ EACH = {
 def uneven(installed: None, request: pytest.FixtureRequest) -> Iterator[KafkaDeployment]:
     shape: Shape = request.param
     settings = STEADY | {"auto.leader.rebalance.enable": "false"}
-    with deployed(f"gameday-uneven-{shape}", shape, settings, SLOT, broker_overrides=EACH, second_disk="48Mi") as kafka:
+    with deployed(
+        f"gameday-uneven-{shape}", shape, settings, SLOT, broker_overrides=EACH, disks={"/second": "48Mi"}
+    ) as kafka:
         operator.people(kafka.namespace)
         yield kafka
 

@@ -149,7 +149,7 @@ def deploy_kafka(
     exporter: bool = False,
     controllers_apart: bool = False,
     heap: str = "",
-    second_disk: str | None = None,
+    disks: Mapping[str, str] | None = None,
     wait: bool = True,
 ) -> KafkaDeployment:
     """Deploy three brokers (and, in the shape `zookeeper`, three ZooKeeper servers) into a namespace; with
@@ -160,7 +160,7 @@ def deploy_kafka(
     `broker_overrides` for single ones; a value of None takes a default away. With `exporter`, each broker has a
     Prometheus exporter on EXPORTER_PORT. The ports are listeners besides the usual ones, by name;
     `zookeeper_files` lie in /config of every server. `heap`: the brokers', in options of the JVM.
-    `second_disk`: the size of a file system at /second in each Pod, of which a full disk can be made.
+    `disks`: file systems in each Pod, path -> size, of which full disks can be made.
     """
     KafkaDeployment(namespace, shape, {}, controllers_apart=controllers_apart).undeploy()
     own = cluster.external_kubeconfig() is None
@@ -208,7 +208,7 @@ def deploy_kafka(
     command = kafka_settings.start_broker(shape, java, classpath, _cluster_id(), str(agent) if exporter else None, heap)
     objects = [
         kafka_manifests.settings(kafka, files),
-        kafka_manifests.stateful_set(kafka, image, command, folders, BROKERS, second_disk),
+        kafka_manifests.stateful_set(kafka, image, command, folders, BROKERS, disks),
     ]
     if disruption_budget:
         objects.append(kafka_manifests.disruption_budget(kafka))

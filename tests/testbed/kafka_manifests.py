@@ -121,10 +121,10 @@ def stateful_set(
     command: str,
     folders: Sequence[Path],
     count: int,
-    second_disk: str | None = None,
+    disks: Mapping[str, str] | None = None,
 ) -> Object:
     """`folders` are the host's, found at their own paths in an empty image beside the host's programs; without any
-    the image brings all it needs. `second_disk`: the size of a file system of its own at /second."""
+    the image brings all it needs. `disks`: file systems of their own, path -> size."""
     claim: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     programs = [Path(place) for place in _HOST_PROGRAMS if Path(place).exists()] if folders else []
     mounted = programs + [folder for folder in folders if not any(folder.is_relative_to(p) for p in programs)]
@@ -142,7 +142,7 @@ def stateful_set(
             {"name": "data", "mountPath": "/data"},
             {"name": "settings", "mountPath": "/config"},
             {"name": "scratch", "mountPath": "/tmp"},
-            *([{"name": "second", "mountPath": "/second"}] if second_disk else []),
+            *({"name": f"disk-{n}", "mountPath": path} for n, path in enumerate(disks or ())),
             *({"name": f"host-{n}", "mountPath": str(place), "readOnly": True} for n, place in enumerate(mounted)),
         ],
     }
@@ -156,7 +156,10 @@ def stateful_set(
         "volumes": [
             {"name": "settings", "configMap": {"name": f"{member.name}-settings"}},
             {"name": "scratch", "emptyDir": {}},
-            *([{"name": "second", "emptyDir": {"medium": "Memory", "sizeLimit": second_disk}}] if second_disk else []),
+            *(
+                {"name": f"disk-{n}", "emptyDir": {"medium": "Memory", "sizeLimit": size}}
+                for n, size in enumerate((disks or {}).values())
+            ),
             *({"name": f"host-{n}", "hostPath": {"path": str(place)}} for n, place in enumerate(mounted)),
         ],
     }
