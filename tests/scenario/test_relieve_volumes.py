@@ -146,6 +146,23 @@ def test_what_finds_no_room_on_the_broker_goes_to_other_brokers() -> None:
     assert free(world, 0) == 300 * GB
 
 
+def test_of_two_short_volumes_that_hold_enough_one_is_relieved_and_the_plan_names_the_other() -> None:
+    """The second volume is full of what is not Kafka's: nothing comes to it, and nothing on it can leave."""
+    world = crowded(volumes=(1000 * GB, 100 * GB))
+    world.kafka.others[FILLS, 1] = 80 * GB
+    run = asked(world, brokers="0", freeSharePercent="30")
+    plan = planned(run)
+    assert plan.part(LogDirMoves).each() == ()
+    assert {c.topic for c in plan.part(ReplicaRemovals).each()} == {"log3", "log4"}
+    assert "volume /data/1 of broker 0 (20.0 % free) stays as it is" in plan.summary
+    world.approve(run)
+    world.until_phase("Succeeded", 120)
+    clean(world)
+    for _ in range(5):
+        world.step(15)
+    assert free(world, 0) == 300 * GB
+
+
 def test_some_room_is_better_than_none_and_the_plan_says_what_is_lacking() -> None:
     world = crowded(volumes=(1000 * GB, 50 * GB), others=1050 * GB)
     for broker in (1, 2, 3, 4, 5):

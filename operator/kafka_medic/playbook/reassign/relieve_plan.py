@@ -3,8 +3,7 @@ and what finds no room there to other brokers."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -43,16 +42,21 @@ from kafka_medic.resources.vocabulary import ActionName, Guard
 @dataclass(frozen=True, slots=True)
 class _Relief:
     """What is to be done about the volumes of the brokers that are named. `filled`: volumes of which bytes have to
-    leave the broker. `volumes`: those of brokers with several."""
+    leave the broker, one of each. `postponed`: volumes of the same brokers that are short as well. `volumes`: those of
+    brokers with several."""
 
     share: int
     filled: tuple[Short, ...]
+    postponed: tuple[Short, ...]
     within: Within
     volumes: Mapping[int, Sequence[Volume]]
 
     def lines(self) -> Iterator[str]:
         yield from results(self.within, self.volumes)
         yield from self.within.lines()
+        for each in self.postponed:
+            stays = f"volume {each.volume.where} of broker {each.broker} ({percent(each.volume)} free) stays as it is"
+            yield f"{stays}: bytes leave one volume of a broker at a time"
 
 
 Sizes = Mapping[tuple[str, int], int]
@@ -207,10 +211,29 @@ def _relief(request: PlanRequest, named: Sequence[int], share: int, stay: Sequen
             filled.append(Short(number, volume, need))
         enough.append(_free(number, volume, share))
     within = within_brokers(request, request.step(ActionName.ALTER_REPLICA_LOG_DIRS), dirs, share, stay)
-    filled += within.left
-    if not filled and not within.moves:
+    first, postponed = _one_of_each_broker(request, (*filled, *within.left))
+    if not first and not within.moves:
         return Refusal("; ".join(enough), nothing_to_do=True)
-    return _Relief(share, tuple(filled), within, {b: volumes_of(d.directories) for b, d in dirs.items()})
+    volumes = {b: volumes_of(d.directories) for b, d in dirs.items()}
+    return _Relief(share, first, postponed, within, volumes)
+
+
+def _one_of_each_broker(request: PlanRequest, short: Iterable[Short]) -> tuple[tuple[Short, ...], tuple[Short, ...]]:
+    """(one volume of each broker, the others): the planner's question is about brokers. Of those that hold enough, one
+    that fills up by the last diagnosis, else the one with the smallest share free."""
+    fill_up = {(f.id, path) for f in request.cluster.status.findings for path in f.affected}
+
+    def urgency(each: Short) -> tuple[int, bool, bool, float]:
+        fills = any((f"{FILLING}{each.broker}", path) in fill_up for path in each.volume.paths)
+        own = _own_sizes(request, each.broker)
+        enough = each.only is None or isinstance(own, Refusal) or sum(own.get((*tp,), 0) for tp in each.only) >= each.need
+        return each.broker, not enough, not fills, each.volume.free / max(each.volume.total, 1)
+
+    first: list[Short] = []
+    postponed: list[Short] = []
+    for each in sorted(short, key=urgency):
+        (postponed if first and first[-1].broker == each.broker else first).append(each)
+    return tuple(first), tuple(postponed)
 
 
 def _free(number: int, volume: Volume, share: int, *, named_too: bool = False) -> str:
@@ -241,13 +264,6 @@ def _directories(request: PlanRequest, number: int) -> ReplicaDirs | Refusal:
 
 
 def _question(request: PlanRequest, filled: Sequence[Short]) -> Relieve | Refusal:
-    if twice := [b for b, count in Counter(f.broker for f in filled).items() if count > 1]:
-        wheres = " and ".join(f.volume.where for f in filled if f.broker == twice[0])
-        return Refusal(
-            f"no other volume of broker {twice[0]} has room for what has to leave {wheres}. Shorten retention, enlarge "
-            "volumes, or lower freeSharePercent",
-            permanent=True,
-        )
     sizes: list[tuple[int, Sizes]] = []
     for each in filled:
         own = _own_sizes(request, each.broker)
