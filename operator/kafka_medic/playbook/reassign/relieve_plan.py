@@ -225,9 +225,7 @@ def _one_of_each_broker(request: PlanRequest, short: Iterable[Short]) -> tuple[t
 
     def urgency(each: Short) -> tuple[int, bool, bool, float]:
         fills = any((f"{FILLING}{each.broker}", path) in fill_up for path in each.volume.paths)
-        own = _own_sizes(request, each.broker)
-        enough = each.only is None or isinstance(own, Refusal) or sum(own.get((*tp,), 0) for tp in each.only) >= each.need
-        return each.broker, not enough, not fills, each.volume.free / max(each.volume.total, 1)
+        return each.broker, not _holds_enough(request, each), not fills, each.volume.free / max(each.volume.total, 1)
 
     first: list[Short] = []
     postponed: list[Short] = []
@@ -240,6 +238,14 @@ def _free(number: int, volume: Volume, share: int, *, named_too: bool = False) -
     part = f"{format_bytes(volume.free)} of {format_bytes(volume.total)} free ({percent(volume)})"
     where = f" on {volume.where}" if named_too else ""
     return f"broker {number} has {part}{where}, and {share} % are wanted"
+
+
+def _holds_enough(request: PlanRequest, short: Short) -> bool:
+    """Unless its replicas are known to be smaller than what is missing."""
+    own = _own_sizes(request, short.broker)
+    if short.only is None or isinstance(own, Refusal):
+        return True
+    return sum(own.get((*tp,), 0) for tp in short.only) >= short.need
 
 
 def _directories(request: PlanRequest, number: int) -> ReplicaDirs | Refusal:
