@@ -31,6 +31,7 @@ class Executor(Protocol):
     def said(self) -> str:
         """The state in which it says that its work is."""
 
+    def why(self) -> str: ...
     def is_over(self) -> bool: ...
     def forget(self) -> None: ...
 
@@ -67,6 +68,9 @@ class CruiseControl:
         found = json.loads(kubectl("get", "kafkarebalance", "full", "-n", self.namespace, "-o", "json").stdout)
         return next((c["type"] for c in found.get("status", {}).get("conditions", []) if c["status"] == "True"), "")
 
+    def why(self) -> str:
+        return kubectl("get", "kafkarebalance", "full", "-n", self.namespace, "-o", "jsonpath={.status}").stdout
+
     def is_over(self) -> bool:
         return self.said() in ("Ready", "Stopped", "NotReady")
 
@@ -99,6 +103,10 @@ class Ours:
 
     def said(self) -> str:
         return operator.phase(self.case.run())
+
+    def why(self) -> str:
+        status = self.case.run()["status"]
+        return "; ".join([status["message"], *(w["message"] for w in status.get("waitingFor", []))])
 
     def is_over(self) -> bool:
         return self.said() in ENDED

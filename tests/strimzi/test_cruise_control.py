@@ -157,7 +157,10 @@ def moved(case: StrimziCase, kafka: RealKafka, executor: Executor, disturb: str 
         with load.running():
             began = time.monotonic()
             executor.approve()
-            wait_for("the first copies", lambda: bool(kafka.reassignments()), 120, every=0.2)
+            try:
+                wait_for("the first copies", lambda: bool(kafka.reassignments()), 120, every=0.2)
+            except Exception as problem:
+                raise AssertionError(f"{executor.name} is {executor.said()}: {executor.why()}") from problem
             notes.append(f"first copies after {time.monotonic() - began:.0f} s")
             if disturb is not None:
                 wait_for("some to be in sync", lambda: len(there()) >= SOME, 240, every=0.2)
