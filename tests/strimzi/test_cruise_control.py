@@ -120,7 +120,7 @@ def test_its_executor_beside_ours(case: StrimziCase) -> None:
     live = case.topic(*[[n % 3, (n + 1) % 3, (n + 2) % 3] for n in range(LIVE)], suffix="live", config=SAFE)
     for partition in range(UNEVEN):
         assert records.write(case.boot, uneven, ["x" * RECORD] * (BYTES // RECORD), partition) == BYTES // RECORD
-    quiet = [{"name": "rebalance", "mode": "Observe"}, {"name": "elect-preferred-leaders", "mode": "Observe"}]
+    quiet = [{"name": "elect-preferred-leaders", "mode": "Observe"}]
     # Replicas of exempt topics stay where they are.
     case.watch(
         expectations={"topics": [{"pattern": rf"(?:{case.name}\..*)", "replicationFactor": 2}, ALL_EXEMPT]},
