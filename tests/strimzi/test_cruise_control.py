@@ -33,7 +33,8 @@ RECORD, BYTES = 100_000, 8_000_000
 """Bytes of a record, and of each of those partitions in the comparison of executors."""
 NEW, SOME = 2, 8
 """The third broker, and how many replicas it has got when somebody disturbs."""
-GIVEN_UP = 420.0
+AT_THE_LATEST, GIVEN_UP = 60.0, 420.0
+"""Seconds from the first copies to the disturbance, and from the approval until nobody waits for the end any more."""
 ALL_EXEMPT = {"pattern": ".*", "exempt": True}
 WITH = {
     "kafka": {"image": CRUISE_CONTROL_IMAGE},
@@ -163,7 +164,8 @@ def moved(case: StrimziCase, kafka: RealKafka, executor: Executor, disturb: str 
                 raise AssertionError(f"{executor.name} is {executor.said()}: {executor.why()}") from problem
             notes.append(f"first copies after {time.monotonic() - began:.0f} s")
             if disturb is not None:
-                wait_for("some to be in sync", lambda: len(there()) >= SOME, 240, every=0.2)
+                late = time.monotonic() + AT_THE_LATEST
+                wait_for("some to be in sync", lambda: len(there()) >= SOME or time.monotonic() > late, 240, every=0.2)
                 notes.append(f"{disturb} after {time.monotonic() - began:.0f} s with {len(there())} in sync")
                 getattr(executor, disturb)()
             most, grown, over = 0, 0.0, False
