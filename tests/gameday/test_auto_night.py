@@ -156,6 +156,11 @@ def leads_nothing(night: Night) -> bool:
     return bool(found) and all(p.leader != AWAY for p in found)
 
 
+def leads_again(night: Night) -> bool:
+    """A drained broker is the first replica of nothing, so that every leader is the preferred one there too."""
+    return led_as_preferred(night) and any(p.leader == AWAY for p in night.rows())
+
+
 def led_as_preferred(night: Night) -> bool:
     found = night.rows()
     return bool(found) and all(p.leader == p.replicas[0] for p in found)
@@ -274,7 +279,7 @@ def node_in_maintenance(nights: list[Night]) -> None:
     finally:
         kubectl("uncordon", *nodes)
     for night in nights:
-        wait_for("leaderships to come back", partial(led_as_preferred, night), CURED_WITHIN)
+        wait_for("leaderships to come back", partial(leads_again, night), CURED_WITHIN)
         at_rest(night)
         night.times.append("node in maintenance and back")
 

@@ -113,15 +113,14 @@ def _place_anew(relocation: Relocation, released: Bools) -> tuple[Ints, Placed, 
 
 
 def _of_these_shares(placed: Placed, kept: Columns, brokers: Sequence[Broker]) -> Placed:
-    """With the shares of brokers by weight as they are, since some replicas were released and stay after all. Nothing
-    but the mean is a bound then: the placement proved one for other shares."""
+    """With shares and a bound that count replicas which were released and stay after all. The placement knew nothing of
+    those. With weights it proved its bound for other shares, so only the mean is left."""
     load, moves = count_per_broker(kept.held, len(brokers)), int((placed.added >= 0).sum())
     fair = handicap(brokers, load, moves)
-    if not (placed.fair.extra.any() or fair.extra.any()):
-        return placed
     alive = np.array([broker.alive for broker in brokers], dtype=bool)
     mean = -(-(int((load + fair.extra)[alive].sum()) + moves) // max(int(alive.sum()), 1))
-    return replace(placed, fair=fair, bound=mean)
+    weighed = placed.fair.extra.any() or fair.extra.any()
+    return replace(placed, fair=fair, bound=mean if weighed else max(placed.bound, mean))
 
 
 def _relieve(relocation: Relocation, after: Ints, placed: Placed) -> int | None:
