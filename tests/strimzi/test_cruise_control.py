@@ -35,6 +35,8 @@ NEW, SOME = 2, 8
 """The third broker, and how many replicas it has got when somebody disturbs."""
 AT_THE_LATEST, GIVEN_UP = 60.0, 420.0
 """Seconds from the first copies to the disturbance, and from the approval until nobody waits for the end any more."""
+AFTERWARDS = 60.0
+"""Seconds that an executor has to clear what it has left."""
 ALL_EXEMPT = {"pattern": ".*", "exempt": True}
 WITH = {
     "kafka": {"image": CRUISE_CONTROL_IMAGE},
@@ -132,7 +134,7 @@ def test_its_executor_beside_ours(case: StrimziCase) -> None:
         for executor in (CruiseControl(case), Ours(case)):
             with closing(RealKafka(Connection(case.boot, timeout_seconds=20.0))) as kafka:
                 left = moved(case, kafka, executor, disturb, live)
-                assert executor.name != Ours.name or left == Left(0, [], 0)
+                assert executor.name != Ours.name or left == NOTHING
                 as_it_was(case, kafka)
 
 
@@ -142,6 +144,13 @@ class Left(NamedTuple):
     on_their_way: int
     throttles: list[str]
     too_many: int
+
+    def __str__(self) -> str:
+        too_many = f"{self.too_many} with a replica too many"
+        return f"{self.on_their_way} partitions on their way, {len(self.throttles)} throttles, {too_many}"
+
+
+NOTHING = Left(0, [], 0)
 
 
 def moved(case: StrimziCase, kafka: RealKafka, executor: Executor, disturb: str | None, live: str) -> Left:
@@ -175,24 +184,36 @@ def moved(case: StrimziCase, kafka: RealKafka, executor: Executor, disturb: str 
                     most, grown = at, time.monotonic() - began
                 time.sleep(0.5)
             ended = time.monotonic() - began
-        view = kafka.views([0])[0]
-        assert isinstance(view, BrokerView)
-        many = sum(p.topic == uneven and len(p.replicas) > 2 for p in view.partitions)
-        left, stay = Left(len(kafka.reassignments()), operator.throttles(case.boot), many), len(there())
+        left, stay = left_by(case, kafka, uneven), len(there())
         notes.append(f"{most} in sync after {grown:.0f} s (the throttle's bound: {most * BYTES / THROTTLE:.0f} s)")
-        notes.append(f"{executor.said()} after {ended:.0f} s with {stay} of them")
+        notes.append(f"{executor.said()} after {ended:.0f} s with {stay} of them; left: {left}")
+        if left != NOTHING:
+            late, now = time.monotonic() + AFTERWARDS, [left]
+
+            def cleared() -> bool:
+                now[0] = left_by(case, kafka, uneven)
+                return now[0] == NOTHING or time.monotonic() > late
+
+            wait_for("it to clear what is left", cleared, 2 * AFTERWARDS, every=1)
+            notes.append(f"{AFTERWARDS:.0f} s later, or as soon as nothing was left: {now[0]}")
     finally:
         executor.forget()
     cuts = statistics.quantiles(load.latencies, n=100)
     print(
-        f"{executor.name}, {disturb or 'to its end'}: {'; '.join(notes)}; left: {left.on_their_way} partitions on "
-        f"their way, {len(left.throttles)} throttles, {left.too_many} with a replica too many; producer p50 "
-        f"{1000 * cuts[49]:.0f} ms, p99 {1000 * cuts[98]:.0f} ms, at most {1000 * max(load.latencies):.0f} ms of "
-        f"{len(load.latencies)} records, {load.failed} failed",
+        f"{executor.name}, {disturb or 'to its end'}: {'; '.join(notes)}; producer p50 {1000 * cuts[49]:.0f} ms, p99 "
+        f"{1000 * cuts[98]:.0f} ms, at most {1000 * max(load.latencies):.0f} ms of {len(load.latencies)} records, "
+        f"{load.failed} failed",
         flush=True,
     )
     assert load.failed == 0
     return left
+
+
+def left_by(case: StrimziCase, kafka: RealKafka, topic: str) -> Left:
+    view = kafka.views([0])[0]
+    assert isinstance(view, BrokerView)
+    many = sum(p.topic == topic and len(p.replicas) > 2 for p in view.partitions)
+    return Left(len(kafka.reassignments()), operator.throttles(case.boot), many)
 
 
 def as_it_was(case: StrimziCase, kafka: RealKafka) -> None:
