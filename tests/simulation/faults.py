@@ -19,7 +19,7 @@ from tests.simulation.world import World
 
 
 class Faults:
-    """`thinned`: topics whose min.insync.replicas somebody has raised, and what it was."""
+    """`thinned`: as the oracle's."""
 
     kafka: SimKafka
     api: SimApi

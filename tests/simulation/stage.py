@@ -86,7 +86,6 @@ class Stage(Faults):
         self.between: set[tuple[int, TopicPartition]] = set()
         """Copies between two disks of a broker that are under way."""
         self.slow: set[int] = set()
-        self.thinned: dict[str, str | None] = {}
         self.api_down = False
         self.willing = True
         self.until = 0.0
@@ -97,6 +96,7 @@ class Stage(Faults):
         self.truth = kafka.truth()
         self.operators: dict[str, Operator] = {}
         self.oracle = Oracle(kafka, self.api, self.starting)
+        self.thinned = self.oracle.thinned
         self._begin()
 
     def _begin(self) -> None:

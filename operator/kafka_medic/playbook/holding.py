@@ -11,7 +11,7 @@ from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Pod, Snapshot
 from kafka_medic.guard.freshness import MAX_AGE
-from kafka_medic.playbook.effects import RestartPod
+from kafka_medic.playbook.effects import ChangeSettings, RestartPod
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry, RemediationStatus
 
 GIVE_UP = "give-up"
@@ -30,9 +30,12 @@ def holding(status: RemediationStatus, snapshot: Snapshot, now: datetime) -> str
 
 
 def renewed(entry: JournalEntry, now: datetime) -> JournalEntry:
-    """The entry of an effect that is due again."""
+    """The entry of an effect that is due again, whose outcome is to be seen anew. Settings that were seen once stay so:
+    a value that differs later is a person's."""
+    seen = entry.state is IntentState.DONE and entry.kind != ChangeSettings.__name__
     recent = (now - entry.last_asked).total_seconds() < RENEWED
-    return entry if recent else entry.model_copy(update={"asked_at": now})
+    again = {"state": IntentState.INTENDED, "done_at": None} if seen else {}
+    return entry.model_copy(update=again if recent else {**again, "asked_at": now})
 
 
 def may_be_sent(entry: JournalEntry, now: datetime) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pyarrow as pa
 import pytest
 
@@ -9,6 +11,7 @@ from kafka_medic.cluster.snapshot import ClusterInfo, Mode, TopicPartition
 from kafka_medic.plan.model import PLAN_SCHEMA, Spread, Summary
 from kafka_medic.plan.model import Plan as Placement
 from kafka_medic.playbook.effects import ChangeSettings, Reassign, setting_text
+from kafka_medic.playbook.holding import renewed
 from kafka_medic.playbook.leadership import reorder_step
 from kafka_medic.playbook.portions import ZOOKEEPER_AT_ONCE
 from kafka_medic.playbook.reassign import reassign_step
@@ -24,6 +27,7 @@ from tests.unit.playbook.adding_replicas import (
     CHANGES,
     DONE,
     MOVING,
+    NOW,
     STEP,
     assess,
     entry,
@@ -345,6 +349,20 @@ def test_undo_touches_nobody_elses_reassignment_and_nothing_where_nothing_was_se
     table = worlds.configs(*((*k, v, True) for k, v in wanted.items()))
     report = undo(worlds.healthy(rows=rows, configs=table), saved, entry("wave-0"))
     assert isinstance(report.intent, ChangeSettings), "theirs goes on, our throttle goes"
+
+
+def test_a_removal_that_is_due_again_is_seen_anew_and_the_throttle_says_nothing_of_it():
+    """Others wait for what is Intended. A setting that was seen once is not fought over, so its entry stays."""
+    _, saved = throttled()
+    asked = entry("give-back", kind="DropReplicas")
+    report = undo(seen(DONE, DONE, DONE), saved, entry("wave-0"), asked)
+    assert report.state is StepState.REACHED
+    assert asked.id not in report.observed
+    over = {"state": IntentState.DONE, "done_at": NOW}
+    for later in (NOW, NOW + timedelta(minutes=1)):
+        again = renewed(asked.model_copy(update=over), later)
+        assert (again.state, again.done_at, again.last_asked) == (IntentState.INTENDED, None, later)
+        assert renewed(saved.model_copy(update=over), later).state is IntentState.DONE
 
 
 def test_undo_waits_while_it_cannot_see():

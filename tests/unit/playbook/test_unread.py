@@ -8,21 +8,31 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafka_medic.cluster.snapshot import Element, TopicPartition
+from kafka_medic.cluster.log_dirs import Placed, ReplicaDirs
+from kafka_medic.cluster.snapshot import Directory, Element, TopicPartition
+from kafka_medic.diagnose.moves import LOG_DIR_RATE
 from kafka_medic.guard.verdict import Verdict
 from kafka_medic.playbook.action import PlanRequest
-from kafka_medic.playbook.effects import ChangeSettings, Reassign, SetOffsets
+from kafka_medic.playbook.effects import AlterLogDirs, ChangeSettings, Reassign, SetOffsets, setting_text
 from kafka_medic.playbook.extra_reads import ExtraReads
 from kafka_medic.playbook.offsets import offset_step, reset_plan
 from kafka_medic.playbook.offsets.parameters import ResetParameters
 from kafka_medic.playbook.offsets.reset_plan import aim_of, chosen, not_told
 from kafka_medic.playbook.planning import propose
+from kafka_medic.playbook.reassign import log_dirs_step
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepState
 from kafka_medic.playbook.settings import defaults_step, min_isr_step, throttle_step
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
-from kafka_medic.resources.remediation_plan import ConfigChange, ConfigResourceType, OffsetChange, Plan
+from kafka_medic.resources.remediation_plan import (
+    ConfigChange,
+    ConfigResourceType,
+    LogDirMove,
+    LogDirMoves,
+    OffsetChange,
+    Plan,
+)
 from kafka_medic.resources.remediation_status import IntentState, JournalEntry
 from tests.unit.cluster import worlds
 from tests.unit.playbook import test_defaults, test_min_isr_plan
@@ -62,6 +72,37 @@ def test_no_reassignment_is_asked_for_while_its_throttle_cannot_be_read(name):
     assert WHY in report.message
     copying = seen(MOVING, MOVING, BEFORE, settings=wanted, unread=unread(name))
     assert assess(copying, *begun).state is StepState.WAIT, "nothing is asked for"
+
+
+def test_no_replica_moves_to_another_directory_while_the_throttle_of_its_broker_cannot_be_read():
+    moves = [
+        LogDirMove(broker=b, topic="orders", partition=0, source="/a", target="/b", batch=b - 1, size_bytes=9)
+        for b in (1, 2)
+    ]
+    planned = plan(changes=()).with_parts(
+        LogDirMoves(log_dir_moves=tuple(moves), log_dir_throttle_bytes_per_second=1000)
+    )
+    rates = {("BROKER", str(b), LOG_DIR_RATE): "1000" for b in (1, 2)}
+    begun = {
+        f"{STEP}/{name}": entry(name, IntentState.DONE, dict.fromkeys(map(setting_text, rates)), kind)
+        for name, kind in (("throttle", "ChangeSettings"), ("batch-0", "AlterLogDirs"))
+    }
+    both = (Directory("/a", None, 1000, 900), Directory("/b", None, 1000, 900))
+    orders = TopicPartition("orders", 0)
+    dirs = {b: ReplicaDirs(both, {orders: Placed(path, 9)}, {}) for b, path in ((1, "/b"), (2, "/a"))}
+
+    def report(settings, *names):
+        at = seen(DONE, DONE, DONE, settings=settings, unread=unread(*names))
+        return log_dirs_step.assess(STEP, planned, begun, at, dirs)
+
+    assert isinstance(report(rates).intent, AlterLogDirs)
+    assert isinstance(report(rates, "1").intent, AlterLogDirs), "its batch is over"
+    missing = report(rates, "2")
+    assert missing.state is StepState.UNKNOWN
+    assert WHY in missing.message
+    again = report({key: rate for key, rate in rates.items() if key[1] == "1"}).intent
+    assert isinstance(again, ChangeSettings), "somebody has removed it before the batch"
+    assert again.settings == {("BROKER", "2", LOG_DIR_RATE): "1000"}
 
 
 @pytest.mark.parametrize("name", ["3", "logs"])

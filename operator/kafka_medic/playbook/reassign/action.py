@@ -336,10 +336,10 @@ class AlterReplicaLogDirs(Action):
         for m in own.each():
             tp = TopicPartition(m.topic, m.partition)
             yield from (("log dir", m.broker, tp, path) for path in (m.source, m.target))
-        yield from (("setting", *key) for key in log_dirs_step.rate_keys(own))
+        yield from (("setting", *key) for key in log_dirs_step.rate_keys(own.brokers))
 
     def restorable(self, plan: Plan) -> Iterator[str]:
-        yield from map(setting_text, log_dirs_step.rate_keys(plan.part(LogDirMoves)))
+        yield from map(setting_text, log_dirs_step.rate_keys(plan.part(LogDirMoves).brokers))
 
     def cost(self, plan: Plan, snapshot: Snapshot | None) -> Cost:  # noqa: ARG002
         own = plan.part(LogDirMoves).each()

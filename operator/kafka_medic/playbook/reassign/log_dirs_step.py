@@ -230,9 +230,9 @@ def _throttled(at: _Batch) -> StepReport | None:
 
 
 def _unthrottled(at: _Batch) -> StepReport | None:
-    """The throttle of what is copying at this moment, set again where it has vanished; None where it stands."""
+    """The throttle of what copies in this batch, set again where it has vanished; None where it stands."""
     rate, entry = at.own.log_dir_throttle_bytes_per_second, at.journal.get(f"{at.step}/throttle")
-    copying = {str(s.move.broker) for s in at.mine if s.position is Position.MOVING}
+    copying = {str(s.move.broker) for s in at.mine if s.position is not Position.DONE}
     if rate is None or entry is None or f"{at.step}/restore-throttle" in at.journal:
         return None
     saved = saved_settings(entry)
@@ -246,6 +246,9 @@ def _asked(at: _Batch) -> StepReport | None:
     due = [s for s in at.mine if s.position is Position.BEFORE]
     if not due:
         return None
+    throttled = rate_keys(sorted({s.move.broker for s in due})) if at.own.log_dir_throttle_bytes_per_second else ()
+    if why := unread_throttle(at.snapshot, throttled):
+        return StepReport(StepState.UNKNOWN, why, progress=at.progress)
     return StepReport(
         StepState.ACT,
         f"{at.name}: moving {many(len(due), 'replica')} to other log directories",
@@ -293,17 +296,17 @@ def _restore(
     return restore(plan, *ids, journal, snapshot, count, goal=GOAL, rates=frozenset({str(rate)}))
 
 
-def rate_keys(own: LogDirMoves) -> list[SettingKey]:
-    """The settings that throttle these moves."""
-    return [("BROKER", str(b), LOG_DIR_RATE) for b in own.brokers]
+def rate_keys(brokers: Iterable[int]) -> list[SettingKey]:
+    """The settings that throttle moves of these brokers."""
+    return [("BROKER", str(b), LOG_DIR_RATE) for b in brokers]
 
 
 def present_rates(own: LogDirMoves, snapshot: Snapshot) -> dict[SettingKey, str | None]:
-    return {key: dynamic_value(snapshot, key) for key in rate_keys(own)}
+    return {key: dynamic_value(snapshot, key) for key in rate_keys(own.brokers)}
 
 
 def unsaved_rates(own: LogDirMoves, snapshot: Snapshot) -> str | None:
     """Why the throttle that is there now could not be restored later; None where it could."""
     if own.log_dir_throttle_bytes_per_second is None:
         return None
-    return unread_throttle(snapshot, rate_keys(own)) or unsavable(present_rates(own, snapshot))
+    return unread_throttle(snapshot, rate_keys(own.brokers)) or unsavable(present_rates(own, snapshot))

@@ -25,6 +25,7 @@ from kafka_medic.cluster.snapshot import Broker, Snapshot, TopicPartition
 from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import (
     ChangeSettings,
+    DropReplicas,
     Reassign,
     SettingKey,
     broker_gone,
@@ -387,8 +388,9 @@ def _owed(
 
 
 def _ids_of_step(throttle_id: str, journal: Mapping[str, JournalEntry]) -> tuple[str, ...]:
+    """All but removals, of which the throttle says nothing."""
     prefix = throttle_id.removesuffix("throttle")
-    return tuple(i for i in journal if i.startswith(prefix))
+    return tuple(i for i, e in journal.items() if i.startswith(prefix) and e.kind != DropReplicas.__name__)
 
 
 def saved_settings(entry: JournalEntry) -> dict[SettingKey, str | None]:
