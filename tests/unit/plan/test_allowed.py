@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 
 import pyarrow as pa
@@ -448,3 +449,18 @@ def test_an_option_that_cannot_be_used_is_named(call, options, reason):
     assert code == 4
     assert reason in err
     assert not made.exists()
+
+
+def test_an_excluded_broker_is_none_of_those_that_a_topic_has_to_go_to():
+    """Where weights differ, the second opinion looked at fewer groups of the others than the plan did, and refused it."""
+    drawn = random.Random(981)
+    count = drawn.randint(5, 7)
+    rows = {
+        f"t{n}": [drawn.sample(range(count), drawn.choice([2, 3])) for _ in range(drawn.randint(2, 12))]
+        for n in range(3)
+    }
+    weighed = tuple(replace(b, weight=drawn.choice([1.0, 2.0, 3.0])) for b in brokers(count))
+    request = Problem(partitions(rows), weighed, 4, allowed=Allowed(exclude_brokers=frozenset([1])))
+    plan = plan_local(request)
+    assert plan.summary.topic_replicas.bound == 9
+    assert verify(request, plan) == []

@@ -484,9 +484,9 @@ class Check:
         own_led = np.maximum(-(-leads.total // max(live, 1)), left_alone.most)
         rows, leading = np.bincount(planned, minlength=len(names)), leads.on_brokers(live)
         come = there.on_brokers(live) - given.on_brokers(live)
-        shared = could_take(come, own, given, there.total - given.total, rows)
+        shared = could_take(come, own, given, there.total - given.total, rows, takers)
         shared_led = max(
-            could_take(leading - left_alone.on_brokers(live), own_led, left_alone, rows, rows),
+            could_take(leading - left_alone.on_brokers(live), own_led, left_alone, rows, rows, np.arange(live)),
             could_lead(leading, own_led, there),
         )
         return [

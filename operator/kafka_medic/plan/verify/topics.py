@@ -107,13 +107,14 @@ def untrue(
     return f"another topic is {worst} above its bound" if worst > claimed.max - claimed.own else None
 
 
-def could_take(load: Array, own: Array, stays: Held, new: Array, rows: Array) -> int:
+def could_take(load: Array, own: Array, stays: Held, new: Array, rows: Array, takers: Array) -> int:
     """How far above its own least some topic is, if brokers (int64[L] load) get as much besides what stays.
 
-    new, rows: int64[T] what comes to each topic, and in how many partitions. Some brokers together hold of a topic at
-    most what stays there and comes, and at most what one may have, times their number.
+    new, rows: int64[T] what comes to each topic, and in how many partitions. takers: the places of brokers that may get
+    any. Some of these together hold of a topic at most what stays there and comes, and at most what one may have, times
+    their number.
     """
-    by_load = np.argsort(-load, kind="stable")
+    by_load = takers[np.argsort(-load[takers], kind="stable")]
     falls = (-np.diff(load[by_load])).tolist()
     tried = sorted(range(len(falls)), key=lambda place: (-falls[place], place))[:TRIED_GROUPS]
     excess = 0
