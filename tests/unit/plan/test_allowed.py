@@ -452,7 +452,7 @@ def test_an_option_that_cannot_be_used_is_named(call, options, reason):
 
 
 def test_an_excluded_broker_is_none_of_those_that_a_topic_has_to_go_to():
-    """Where weights differ, the second opinion looked at fewer groups of the others than the plan did, and refused it."""
+    """Where weights differ, the second opinion tried fewer groups of the others than the plan did, and refused it."""
     drawn = random.Random(981)
     count = drawn.randint(5, 7)
     rows = {
