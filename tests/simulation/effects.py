@@ -131,7 +131,7 @@ class Effects(Owned):
             return self._before_removal(removing, seen, targets, now)
         run = self.run_of(seen, "Reassign")
         if all(t is None for t in targets.values()):
-            if theirs := set(targets) & self.known(seen, "moving", now)[1]:
+            if theirs := set(targets) & self.foreign_to(run, self.known(seen, "moving", now)[1]):
                 self.blame(f"cancels somebody else's reassignment of {sorted(theirs)}")
             if not any(e["id"] == "give-up" for e in run["status"]["journal"]):
                 self.blame("cancels though the run goes on")
@@ -140,7 +140,7 @@ class Effects(Owned):
         planned = {TopicPartition(c["topic"], c["partition"]): c for c in plan["changes"]}
         partitions, up, silent, stale, _ = self.known(seen, "views", now)
         moving, foreign = self.known(seen, "moving", now)
-        if foreign:
+        if foreign := self.foreign_to(run, foreign):
             self.blame(f"reassigns while somebody else moves {sorted(foreign)}")
         replaced = set(plan.get("replacedBrokers") or ())
         if silent - replaced or set(self.kafka.racks) - up - replaced:
@@ -186,6 +186,19 @@ class Effects(Owned):
                 if listed != "*" and not {f"{tp.partition}:{b}" for b in brokers} <= set(listed.split(",")):
                     self.blame(f"reassigns {tp}, and {name} is {listed}")
         return None
+
+    def foreign_to(self, run: dict[str, Any], foreign: set[TopicPartition]) -> set[TopicPartition]:
+        """Of these those that the run cannot take for its own. Kafka does not tell who has asked for a reassignment
+        (KIP-455), and one that the journal has begun may have been sent before a crash."""
+        status = run["status"]
+        waves = {e["id"].rpartition("/wave-")[2] for e in status["journal"] if e["kind"] == "Reassign"}
+        wanted = {
+            TopicPartition(c["topic"], c["partition"]): set(c["replicas"])
+            for c in status["plan"].get("changes", ())
+            if str(c.get("wave", 0)) in waves
+        }
+        parts = self.kafka.partitions
+        return {tp for tp in foreign if tp in parts and set(parts[tp].replicas) != wanted.get(tp)}
 
     def _before_removal(self, run: dict[str, Any], seen: dict[str, Any], targets: Any, now: float) -> None:
         """Replicas go whose place others have taken, or, of a run that ends early, those that it has added."""

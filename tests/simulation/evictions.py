@@ -141,9 +141,6 @@ class Evictions(Grounds):
         ours = {broker} | (others | away if parallel(run) > 1 else set())
         # That one which this run has away is gone may be news to the others, which settles nothing.
         stale = {b for b in stale if not seen["apart"].get(b, {None}) <= ours - {broker}}
-        # In a large cluster nobody is asked about what has no replica on the target.
-        concerned = {b for replicas, *_ in partitions.values() if broker in replicas for b in replicas}
-        stale -= seen["sliced"] - concerned
         (recovering,) = self.known(seen, "recovering", now)
         if broker in recovering and broker not in self.kafka.apart:  # whose log is small, and whom no quorum needs
             self.blame(f"broker {broker} while it recovers its log")

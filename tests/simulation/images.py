@@ -6,7 +6,7 @@ UpdateMetadata requests with ZooKeeper). It leads what its image says that it le
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from kafka_medic.clients.ports import BrokerView, PartitionState
@@ -40,6 +40,13 @@ class Image:
             self._view = BrokerView.of(-1, self.members, self.controller, rows)
             _remember(self._view, self)
         return self._view
+
+    def of(self, topics: Collection[str] | None) -> Image:
+        """What it says of these topics; None: of all."""
+        if topics is None:
+            return self
+        rows = {tp: belief for tp, belief in self.rows.items() if tp.topic in topics}
+        return Image(self.number, rows, self.members, self.controller)
 
     @property
     def led(self) -> tuple[tuple[int, ...], dict[TopicPartition, tuple[int, int, str]]]:

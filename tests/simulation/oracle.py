@@ -16,7 +16,7 @@ The Lease fences none of them. All other invariants hold all the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.effects import LOG_DIR_RATE, Effects
@@ -189,7 +189,7 @@ class Oracle(Effects):
         if name in ("get", "list"):  # most of them
             return self._read_object(seen, args[0], answer, now)
         if name == "describe_cluster":
-            seen["told"], seen["sliced"] = {}, set()  # an observation begins
+            seen["told"] = {}  # an observation begins
         match name:
             case "memberships":
                 seen["answered"] = now, frozenset(b for b, a in answer.items() if hasattr(a, "members"))
@@ -222,10 +222,7 @@ class Oracle(Effects):
             case "describe_cluster" if not kafka.zookeeper:
                 seen["recovering"] = now, frozenset(self.starting)
             case "views" | "slices":
-                seen["sliced"] = seen.setdefault("sliced", set()) - answer.keys() | (
-                    answer.keys() if name == "slices" else set()
-                )
-                self._read_views(seen, answer, now)
+                self._read_views(seen, answer, args[0] if name == "slices" else {}, now)
             case "reassignments":
                 seen["moving"] = (
                     now,
@@ -307,28 +304,39 @@ class Oracle(Effects):
                 self.offsets |= taken
                 self.moved |= taken.keys()
 
-    def _read_views(self, seen: dict[str, Any], answer: Any, now: float) -> None:
-        """What brokers have answered. Where all are behind the truth alike, or most of them, nobody can know it: what
-        most report is then what can be known. `apart`: those that differ in nothing but these members. `unserved`:
-        what a broker is to lead and, as far as it knows, another one does."""
+    def _read_views(self, seen: dict[str, Any], answer: Any, topics: Mapping[int, Collection[str]], now: float) -> None:
+        """What brokers have answered; `topics`: by broker, what it was asked about, if not all. Where all are behind
+        the truth alike, or most of them, nobody can know it: what most report is then what can be known. `apart`: those
+        that differ in nothing but these members. `unserved`: what a broker is to lead and, as far as it knows, another
+        one does."""
         kafka, truth = self.kafka, self.kafka.truth()
         told = seen.setdefault("told", {})
         for broker, view in answer.items():
             image = kafka.image(broker)
-            told[broker] = (image, image is truth) if hasattr(view, "members") else None
-        images = {b: truth if so else image for b, (image, so) in ((b, t) for b, t in told.items() if t is not None)}
-        stale = {b for b, image in images.items() if image is not truth and image.led != truth.led}
+            told[broker] = (image, image is truth, topics.get(broker)) if hasattr(view, "members") else None
+        known = {b: t for b, t in told.items() if t is not None}
+        asked = {b: about for b, (_, _, about) in known.items()}
+        whole = {b: truth if so else image for b, (image, so, _) in known.items()}
+        images = {b: image.of(asked[b]) for b, image in whole.items()}
         newest, rows, members = truth, truth.rows, frozenset(truth.members)
+        stale = _unlike(newest, images, asked)
         if stale and stale == images.keys():
-            newest = max(images.values(), key=lambda image: image.number)
-            stale, rows = {b for b, image in images.items() if image.led != newest.led}, newest.rows
+            newest = max(whole.values(), key=lambda image: image.number)
+            stale, rows = _unlike(newest, images, asked), newest.rows
             members = frozenset(newest.members)
         if len(stale) * 2 > len(newest.members):
-            rows = _as_most_report(list(images.values()), len(newest.members), newest.rows)
+            rows = _as_most_report(images, asked, len(newest.members), newest.rows)
             named = [b for image in images.values() for b in image.members]
             members = frozenset(b for b in named if named.count(b) * 2 > len(images))
-            told = {tp: row[:2] + row[4:] for tp, row in rows.items()}
-            stale = {b for b, i in images.items() if {tp: row[:2] + row[4:] for tp, row in i.rows.items()} != told}
+            most = {tp: row[:2] + row[4:] for tp, row in rows.items()}
+            stale = {
+                b
+                for b, i in images.items()
+                if {tp: row[:2] + row[4:] for tp, row in i.rows.items()}
+                != {tp: row for tp, row in most.items() if asked[b] is None or tp.topic in asked[b]}
+            }
+        elif any(image is not truth for image in whole.values()):
+            rows = _with_isr_of_most(images, len(newest.members), rows)
         partitions = {
             tp: (frozenset(row.replicas), frozenset(row.isr), row.leader, self.minimums(tp.topic, row.replicas))
             for tp, row in rows.items()
@@ -336,13 +344,16 @@ class Oracle(Effects):
         up = members & kafka.up
         seen["views"] = now, partitions, up, kafka.up - images.keys(), stale, frozenset(self.away)
         seen["apart"] = {
-            b: set(images[b].members) ^ set(newest.members) for b in stale if images[b].led[1] == newest.led[1]
+            b: set(images[b].members) ^ set(newest.members)
+            for b in stale
+            if images[b].led[1] == newest.of(asked[b]).led[1]
         }
         seen["preferred"] = {tp: row.replicas[0] for tp, row in rows.items()}
         seen["unserved"] = {
             tp
             for tp, row in rows.items()
             if row.leader in stale
+            and (asked[row.leader] is None or tp.topic in asked[row.leader])
             and ((mine := images[row.leader].rows.get(tp)) is None or mine.id != row.id or mine.leader != row.leader)
         }
         seen["ids"] = now, {tp: row.id for tp, row in rows.items()}
@@ -543,19 +554,41 @@ class Oracle(Effects):
             self.blame("more runs begin in a day than limits.perDay")
 
 
+def _unlike(image: Image, others: Mapping[int, Image], asked: Mapping[int, Collection[str] | None]) -> set[int]:
+    """Those of the others that say something else, in what they were asked about."""
+    return {b for b, other in others.items() if other is not image and other.led != image.of(asked[b]).led}
+
+
 def _as_most_report(
-    images: Sequence[Image], members: int, otherwise: Mapping[TopicPartition, Belief]
+    images: Mapping[int, Image],
+    asked: Mapping[int, Collection[str] | None],
+    members: int,
+    otherwise: Mapping[TopicPartition, Belief],
 ) -> dict[TopicPartition, Belief]:
     """Each partition as more than half of the members report it; as it is, if no such half agrees."""
     rows = {}
-    for tp in {tp for image in images for tp in image.rows} | otherwise.keys():
-        accounts = [image.rows.get(tp) for image in images]
+    for tp in {tp for image in images.values() for tp in image.rows} | otherwise.keys():
+        about = [b for b, topics in asked.items() if topics is None or tp.topic in topics]
+        accounts = [images[b].rows.get(tp) for b in about]
         known = [row[:2] + row[4:] if row else None for row in accounts]
-        account, times = Counter(known).most_common(1)[0]
+        account, times = Counter(known).most_common(1)[0] if known else (None, 0)
         found = accounts[known.index(account)] if times * 2 > members else otherwise.get(tp)
         if found is not None:
             rows[tp] = found
     return rows
+
+
+def _with_isr_of_most(
+    images: Mapping[int, Image], members: int, rows: Mapping[TopicPartition, Belief]
+) -> dict[TopicPartition, Belief]:
+    """The ISR as more than half of the members report it: news of it may have reached its leader alone."""
+    found = dict(rows)
+    for tp, row in rows.items():
+        told = [mine for i in images.values() if (mine := i.rows.get(tp)) and mine[:2] == row[:2] and mine.id == row.id]
+        isr, times = Counter(mine.isr for mine in told).most_common(1)[0] if told else ((), 0)
+        if times * 2 > members:
+            found[tp] = row._replace(isr=isr)
+    return found
 
 
 def _at_rest(status: dict[str, Any]) -> bool:

@@ -32,6 +32,7 @@ class _Question:
     rows: Mapping[TopicPartition, PartitionRow]
     troubled: tuple[PartitionRow, ...] | None
     replaced: frozenset[int] = frozenset()
+    asked: frozenset[TopicPartition] = frozenset()
 
     def down(self, broker_id: int) -> bool | None:
         """Registered and answering is up; None when one of the two is not known and the other does not
@@ -49,10 +50,13 @@ def judge_reassign(
     now: datetime,
     max_age: float = MAX_AGE,
     replaced: Collection[int] | None = None,
+    asked: Collection[TopicPartition] = (),
 ) -> Judgement:
     """All guards on sending, or going on with, a reassignment that adds replicas and removes none but those on brokers
-    that it replaces; with `replaced` None it is about an effect that copies nothing. What may pass by itself (a broker
-    that is down, somebody else's reassignment) is Wait; a plan that no longer fits the cluster is Deny."""
+    that it replaces; with `replaced` None it is about an effect that copies nothing. `asked`: partitions whose move may
+    have been sent; any other reassignment in flight is somebody else's, also one to the planned set. What may pass by
+    itself (a broker that is down, somebody else's reassignment) is Wait; a plan that no longer fits the cluster is
+    Deny."""
     wanted = {TopicPartition(t, p): (tuple(before), tuple(after)) for t, p, before, after in moves}
     question = _Question(
         snapshot,
@@ -61,6 +65,7 @@ def judge_reassign(
         {r.tp: r for r in snapshot.rows(set(wanted))},
         troubled_rows(snapshot),
         frozenset(replaced or ()),
+        frozenset(asked),
     )
     return evaluate(
         [
@@ -161,8 +166,8 @@ def _fit(q: _Question) -> tuple[Reason, ...]:
 
 
 def _no_foreign_reassignment(q: _Question) -> tuple[Reason, ...]:
-    """Any reassignment in flight is exactly one of these moves: it leads to the planned set, and removes nothing but
-    what the plan replaces."""
+    """Any reassignment in flight is exactly one of these moves, and was asked for: it leads to the planned set, and
+    removes nothing but what the plan replaces."""
     guard = Guard.NO_FOREIGN_REASSIGNMENT
     if q.troubled is None:
         return (Reason(guard, Verdict.UNKNOWN, "the partitions are not known"),)
@@ -183,15 +188,19 @@ def _no_foreign_reassignment(q: _Question) -> tuple[Reason, ...]:
 
 
 def _is_ours(q: _Question, row: PartitionRow) -> bool:
-    replicas, move = known_ids(row.replicas), q.moves.get(row.tp)
-    if replicas is None or move is None:
+    move = q.moves.get(row.tp)
+    if move is None or row.tp not in q.asked or not set(row.removing or ()) <= q.replaced:
         return False
-    before, after = move
-    adding, removing = set(row.adding or ()), set(row.removing or ())
-    if not removing <= (set(before) - set(after)) & q.replaced:
+    return carries_out(row, *move)
+
+
+def carries_out(row: PartitionRow, before: Sequence[int], after: Sequence[int]) -> bool:
+    """Whether the reassignment in flight leads from the one replica set to the other: it adds and removes nothing else.
+    Kafka lists the replicas being added, and those being removed, among the replicas (KIP-455)."""
+    replicas, adding, removing = set(row.replicas or ()), set(row.adding or ()), set(row.removing or ())
+    if row.replicas is None or not removing <= set(before) - set(after) or not adding <= set(after) - set(before):
         return False
-    # Kafka lists the replicas being added, and those being removed, among the replicas (KIP-455).
-    return replicas | adding == set(after) | removing and adding <= set(after) - set(before)
+    return replicas | adding == set(after) | removing
 
 
 def _replaced_brokers_down(q: _Question) -> tuple[Reason, ...]:

@@ -26,6 +26,7 @@ from kafka_medic.playbook.effects import Intent
 from kafka_medic.playbook.extra_reads import ExtraReads, Questions
 from kafka_medic.playbook.plan_digest import sealed
 from kafka_medic.playbook.preconditions import CLUSTER_ID
+from kafka_medic.playbook.reassign.positions import asked_for
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal
 from kafka_medic.playbook.report import StepReport
 from kafka_medic.resources.durations import parse_duration
@@ -201,10 +202,11 @@ class Action:
 
     def judge(self, at: StepContext, intent: Intent | None) -> Iterable[Reason]:  # noqa: ARG002
         """What the guards that it demands say to the effect, or (None) to what would be its first one. By default: the
-        cluster is at rest, but for what the plan itself moves."""
+        cluster is at rest, but for what the run itself moves."""
         own = at.plan.part(ReplicaMoves)
         moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in own.changes]
-        return judge_reassign(at.snapshot, moves, own.replication_factor or 1, at.now).reasons
+        asked = asked_for(own.changes, at.journal.values())
+        return judge_reassign(at.snapshot, moves, own.replication_factor or 1, at.now, asked=asked).reasons
 
     def assess(self, at: StepContext) -> StepReport:
         """Where the step stands, and what comes next."""

@@ -37,7 +37,11 @@ def test_a_fitting_plan_is_allowed_and_every_guard_is_of_the_vocabulary():
 
 def test_going_on_with_what_is_under_way_or_done():
     under_way = [worlds.partition("orders", 0, (1, 2, 3), isr=[1], adding=[2, 3]), BEFORE[1]]
-    assert judged(worlds.healthy(rows=under_way)).verdict is Verdict.ALLOW
+    asked = [TopicPartition("orders", 0)]
+    assert judged(worlds.healthy(rows=under_way), asked=asked).verdict is Verdict.ALLOW
+    unasked = refusals(worlds.healthy(rows=under_way), asked=[TopicPartition("orders", 1)])
+    expected = {"NoForeignReassignment": Verdict.WAIT, "PreconditionsHold": Verdict.DENY}
+    assert unasked == expected, "somebody else moves it to the planned set"
     done = [worlds.partition("orders", 0, (1, 2, 3)), worlds.partition("orders", 1, (2, 3, 1))]
     assert judged(worlds.healthy(rows=done)).verdict is Verdict.ALLOW
 
@@ -120,7 +124,7 @@ def test_somebody_elses_reassignment_waits(foreign):
 )
 def test_another_reassignment_of_our_partition_is_foreign_and_drift(changes):
     row = {**worlds.partition("orders", 0, (1, 2), isr=[1]), **changes}
-    found = refusals(of_four([row, BEFORE[1]]))
+    found = refusals(of_four([row, BEFORE[1]]), asked=[TopicPartition("orders", 0)])
     assert found == {"NoForeignReassignment": Verdict.WAIT, "PreconditionsHold": Verdict.DENY}
 
 
@@ -236,9 +240,9 @@ def test_while_a_replica_is_removed_its_directory_is_not_asked_about():
     up = {"registered": True, "reachable": True, "directories": DISKS}
     second = TopicPartition(HELD[1]["topic"], HELD[1]["partition"])
     waits = without_4((under_way, HELD[1]), **up, offline_replicas=(second,))
-    assert judged(waits, moves=REPLACES, replaced=(4,)).verdict is Verdict.ALLOW
+    assert judged(waits, moves=REPLACES, replaced=(4,), asked=[FIRST]).verdict is Verdict.ALLOW
     serves = without_4((under_way, HELD[1]), **up, offline_replicas=())
-    assert refusals(serves, moves=REPLACES, replaced=(4,)) == {"ReplacedBrokersDown": Verdict.DENY}
+    assert refusals(serves, moves=REPLACES, replaced=(4,), asked=[FIRST]) == {"ReplacedBrokersDown": Verdict.DENY}
 
 
 def test_what_a_broker_said_of_its_directories_has_to_be_fresh():
@@ -257,7 +261,7 @@ def test_what_a_broker_said_of_its_directories_has_to_be_fresh():
 )
 def test_a_replacement_under_way_or_done_goes_on(under_way):
     rows = ({**HELD[0], **under_way}, HELD[1])
-    assert judged(without_4(rows), moves=REPLACES, replaced=(4,)).verdict is Verdict.ALLOW
+    assert judged(without_4(rows), moves=REPLACES, replaced=(4,), asked=[FIRST]).verdict is Verdict.ALLOW
 
 
 @pytest.mark.parametrize(
@@ -270,7 +274,7 @@ def test_a_replacement_under_way_or_done_goes_on(under_way):
 )
 def test_a_reassignment_that_removes_anything_else_is_somebody_elses(under_way):
     rows = ({**HELD[0], **under_way}, HELD[1])
-    found = refusals(without_4(rows), moves=REPLACES, replaced=(4,))
+    found = refusals(without_4(rows), moves=REPLACES, replaced=(4,), asked=[FIRST])
     assert found["NoForeignReassignment"] is Verdict.WAIT
     assert found["PreconditionsHold"] is Verdict.DENY
 

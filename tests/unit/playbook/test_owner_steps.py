@@ -155,6 +155,12 @@ def test_a_run_that_is_given_up_gives_what_was_reached_before_the_pause_goes():
     assert nothing.intent == ResumeObjects("p/resume", (OBJECT,))
     half = undone(PAUSED, set_, replicas=2, least="1")
     assert isinstance(half.intent, ResumeObjects), "an owner never says more than is so"
+    unread = replace(seen(PAUSED), sources=worlds.sources(configs="timed out"), configs=None)
+    (waits,) = pause_step.undo("p", plan(), journal(set_), unread)
+    assert (waits.state, waits.restores) == (StepState.UNKNOWN, True), "its owner may say less than is so"
+    assert waits.message == "owners are not yet resumed: min.insync.replicas of orders could not be read"
+    (by_hand,) = pause_step.undo("p", plan("Person"), {}, unread)
+    assert by_hand.state is StepState.UNKNOWN, "nor is a person told to resume it"
     over = undone(SAYS, set_, entry("p/resume", IntentState.INTENDED), replicas=1, least="1")
     assert (over.state, over.observed) == (StepState.REACHED, ("p/resume",))
 

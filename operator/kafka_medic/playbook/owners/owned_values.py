@@ -11,7 +11,7 @@ from kafka_medic.cluster.min_isr import MIN_ISR
 from kafka_medic.cluster.owner_commands import REPLICAS
 from kafka_medic.cluster.owners import OwnerObject, owner_object
 from kafka_medic.cluster.snapshot import Snapshot, TopicOwner
-from kafka_medic.playbook.effects import dynamic_value
+from kafka_medic.playbook.effects import dynamic_value, topics_gone, unknown_settings
 from kafka_medic.resources.remediation_plan import EditedBy, OwnedTopic, OwnedTopics, OwnerEdit, Plan
 
 
@@ -40,15 +40,17 @@ def due(owned: OwnedTopic, now: TopicOwner) -> tuple[OwnerEdit, ...]:
     return tuple(e for e in owned.edits if value_of(now, e.name) == e.before)
 
 
-def is_so(owned: OwnedTopic, edit: OwnerEdit, snapshot: Snapshot) -> bool:
-    """Whether the topic in Kafka is as the edit says: only then may its owner say so."""
+def is_so(owned: OwnedTopic, edit: OwnerEdit, snapshot: Snapshot) -> bool | None:
+    """Whether the topic in Kafka is as the edit says: only then may its owner say so. None: not known."""
     if edit.name != REPLICAS:
-        return dynamic_value(snapshot, ("TOPIC", owned.topic, edit.name)) == edit.after
+        key = ("TOPIC", owned.topic, edit.name)
+        unread = unknown_settings(snapshot, [key]) and owned.topic not in topics_gone(snapshot, [key])
+        return None if unread else dynamic_value(snapshot, key) == edit.after
     if snapshot.partitions is None:
-        return False
+        return None
     of_topic = pc.equal(snapshot.partitions["topic"], pa.scalar(owned.topic))
     counts = pc.list_value_length(snapshot.partitions.filter(of_topic)["replicas"]).unique().to_pylist()
-    return bool(counts == [int(edit.after)])
+    return None if None in counts else bool(counts == [int(edit.after)])
 
 
 def objects(plan: Plan, snapshot: Snapshot) -> Iterator[tuple[OwnedTopic, TopicOwner | None]]:

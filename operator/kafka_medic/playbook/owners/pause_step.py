@@ -125,8 +125,12 @@ def taken_off(cluster: ClusterInfo, owned: Sequence[OwnedTopic]) -> str:
 
 def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> Iterator[StepReport]:
     """The clean end of a run that is given up. An owner that says less than is so would have the new replicas removed
-    where Cruise Control works for it, so its object is first given what has been reached."""
+    where Cruise Control works for it, so its object is first given what has been reached. No owner is resumed, and no
+    person is told to do it, while that is not known."""
     paused = journal.get(f"{step}/{PAUSE}")
+    if unsure := _not_known(plan, snapshot):
+        yield StepReport(StepState.UNKNOWN, f"owners are not yet resumed: {unsure} could not be read", restores=True)
+        return
     to_people = _left_to_people(plan, snapshot)
     if paused is None or not owed(journal.values()):
         yield StepReport(StepState.REACHED, to_people)
@@ -207,6 +211,13 @@ def _set_by(paused: JournalEntry, owned: OwnedTopic) -> bool:
 def _pause_it(cluster: ClusterInfo, owned: OwnedTopic, now: TopicOwner) -> str:
     why = why_a_person(now) or owned.reason
     return pause_command(cluster, owned.kind, owned.name) + (f" ({why})" if why else "")
+
+
+def _not_known(plan: Plan, snapshot: Snapshot) -> str:
+    """What of Kafka has to be read before a paused owner can be given what is so; empty for nothing."""
+    found = [(o, now) for o in plan.part(OwnedTopics).each() if (now := _very_object(o, snapshot)) and now.paused]
+    unread = [f"{e.name} of {o.topic}" for o, now in found for e in due(o, now) if is_so(o, e, snapshot) is None]
+    return some(unread, 5) if unread else ""
 
 
 def _left_to_people(plan: Plan, snapshot: Snapshot) -> str:

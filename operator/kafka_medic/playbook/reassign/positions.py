@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
+from kafka_medic.guard.reassign import carries_out
+from kafka_medic.playbook.effects import Reassign
 from kafka_medic.resources.remediation_plan import PartitionChange
+from kafka_medic.resources.remediation_status import JournalEntry
 
 
 class Position(Enum):
@@ -42,6 +46,12 @@ def standings(changes: tuple[PartitionChange, ...], snapshot: Snapshot) -> tuple
     return tuple(_standing(c, rows.get(TopicPartition(c.topic, c.partition))) for c in changes)
 
 
+def asked_for(changes: Iterable[PartitionChange], journal: Iterable[JournalEntry]) -> frozenset[TopicPartition]:
+    """The partitions of the waves that the journal has begun: any other reassignment in flight is somebody else's."""
+    waves = {e.id.rpartition("/wave-")[2] for e in journal if e.kind == Reassign.__name__}
+    return frozenset(TopicPartition(c.topic, c.partition) for c in changes if str(c.wave) in waves)
+
+
 def growth(changes: tuple[PartitionChange, ...], snapshot: Snapshot) -> int | None:
     """Bytes that are to be copied by now beyond what the plan counted; None where a size is not known any more."""
     grown = 0
@@ -62,8 +72,7 @@ def _standing(change: PartitionChange, row: PartitionRow | None) -> Standing:
         return Standing(change, Position.UNKNOWN, row, f"{row.tp}: replicas, ISR or reassignments could not be read")
     have, target = set(row.replicas), set(change.replicas)
     if row.adding or row.removing:
-        # What a reassignment removes is among the replicas until it ends (KIP-455).
-        if have == target | set(row.removing) and set(row.removing) <= set(change.replicas_before) - target:
+        if carries_out(row, change.replicas_before, change.replicas):
             return Standing(change, Position.MOVING, row)
         return Standing(
             change,
