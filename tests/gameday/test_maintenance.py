@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import uuid
 from collections.abc import Iterator
 from functools import partial
@@ -71,7 +72,8 @@ def long_session(installed: None) -> Iterator[Scene]:
         yield scene
 
 
-def test_a_controller_that_nobody_replaces(long_session: Scene) -> None:
+@pytest.mark.parametrize("mode", ["Approve", "Auto"])
+def test_a_controller_that_nobody_replaces(long_session: Scene, mode: str) -> None:
     """Consumers commit all the while: with Kafka's default `default.api.timeout.ms`, and with more than is advised."""
     scene = long_session
     controller = cluster.controller(scene)
@@ -86,7 +88,7 @@ def test_a_controller_that_nobody_replaces(long_session: Scene) -> None:
             return applications.enter_context(committing("zookeeper", scene.boot, group, cluster.ORDERS, timeout))
 
         old, advised = start(groups[0], DEFAULT_API_TIMEOUT_MS), start(groups[1], ADVISED_MS)
-        run([scene], partial(stuck, controller=controller, away=away), cluster.restore)
+        run([scene], partial(stuck, controller=controller, away=away, mode=mode), cluster.restore)
         wait_for("commits after the cure", lambda: max(advised.commits()) > DEFAULT_API_TIMEOUT_MS, 30)
         assert advised.alive, advised.death()
         assert "TimeoutException" in old.death(), "Kafka's default is too short for this outage"
@@ -101,7 +103,7 @@ def test_a_controller_that_nobody_replaces(long_session: Scene) -> None:
         assert max(advised.commits()) < advice <= ADVISED_MS, "the advice would have done"
 
 
-def stuck(scene: Scene, controller: int, away: int) -> Iterator[Act]:
+def stuck(scene: Scene, controller: int, away: int, mode: str) -> Iterator[Act]:
     cuts = Cuts()
 
     def fault() -> None:
@@ -112,16 +114,18 @@ def stuck(scene: Scene, controller: int, away: int) -> Iterator[Act]:
         """By the operator's own proposal, while the controller is still cut off and the other broker still away."""
         before = scene.kafka.pod(controller)["metadata"]["uid"]
         operator.people(scene.kafka.namespace)
-        patch(scene, '{"spec":{"remediation":{"mode":"Approve"}}}')
+        patch(scene, json.dumps({"spec": {"remediation": {"mode": mode, "auto": {"maxRisk": "High"}}}}))
 
         def mine() -> list[operator.Object]:
             runs = operator.runs(scene.kafka.namespace)
             return [r for r in runs if r["spec"]["playbook"]["name"] == "restart-controller"]
 
-        wait_for("the cure to be proposed", lambda: [operator.phase(r) for r in mine()] == ["AwaitingApproval"], 150)
+        if mode == "Approve":
+            wait_for("the proposal", lambda: [operator.phase(r) for r in mine()] == ["AwaitingApproval"], 150)
+            assert operator.approve(mine()[0], "alice").returncode == 0
+        wait_for("another controller", lambda: [operator.phase(r) for r in mine()] == ["Succeeded"], 270)
         assert f"broker {controller} resigns as controller" in mine()[0]["status"]["plan"]["summary"]
-        assert operator.approve(mine()[0], "alice").returncode == 0
-        wait_for("another controller", lambda: [operator.phase(r) for r in mine()] == ["Succeeded"], 120)
+        assert mine()[0]["status"].get("approvedBy") == ("policy:Auto" if mode == "Auto" else None)
         assert cluster.controller(scene) != controller
         assert scene.kafka.pod(controller)["metadata"]["uid"] == before, "nothing is restarted"
 
