@@ -125,7 +125,7 @@ def stuck(scene: Scene, controller: int, away: int, mode: str) -> Iterator[Act]:
             assert operator.approve(mine()[0], "alice").returncode == 0
         wait_for("another controller", lambda: [operator.phase(r) for r in mine()] == ["Succeeded"], 270)
         assert f"broker {controller} resigns as controller" in mine()[0]["status"]["plan"]["summary"]
-        assert mine()[0]["status"].get("approvedBy") == ("policy:Auto" if mode == "Auto" else None)
+        assert mine()[0]["status"]["approvedBy"] == ("policy:Auto" if mode == "Auto" else "alice")
         assert cluster.controller(scene) != controller
         assert scene.kafka.pod(controller)["metadata"]["uid"] == before, "nothing is restarted"
 
