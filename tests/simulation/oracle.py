@@ -313,7 +313,10 @@ class Oracle(Effects):
         told = seen.setdefault("told", {})
         for broker, view in answer.items():
             image = kafka.image(broker)
-            told[broker] = (image, image is truth, topics.get(broker)) if hasattr(view, "members") else None
+            about, before = topics.get(broker), told.get(broker)
+            if about is not None and before is not None:  # read once more, or of more topics
+                about = None if before[2] is None else {*about, *before[2]}
+            told[broker] = (image, image is truth, about) if hasattr(view, "members") else None
         known = {b: t for b, t in told.items() if t is not None}
         asked = {b: about for b, (_, _, about) in known.items()}
         whole = {b: truth if so else image for b, (image, so, _) in known.items()}

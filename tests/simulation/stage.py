@@ -589,10 +589,14 @@ class Stage(Faults):
     def beyond_cure(self) -> bool:
         """A partition has nobody in sync but brokers that do not know that one of them leads: only their restart cures
         that, and it takes the last replica in sync. Or one such broker was elected, and another one took records as the
-        leader that it still thinks it is, which can be compared with nobody's. Or a broker is gone for good. That is
-        for a person to decide, and a run may wait for it."""
+        leader that it still thinks it is, which can be compared with nobody's. Or a broker is gone for good. Or a
+        partition has one replica, since a person did not want more, and a run plans nothing as long. That is for a
+        person to decide, and a run may wait for it."""
         kafka = self.kafka
         if set(kafka.racks) - kafka.up - self.starting:
+            return True
+        waiting = {phase for r in self.runs() if (phase := (r.get("status") or {}).get("phase")) not in ENDED}
+        if waiting == {"Planning"} and any(len(p.replicas) == 1 for p in kafka.partitions.values()):
             return True
         unserved = [(tp, p) for tp, p in kafka.partitions.items() if p.isr and not kafka.served(tp)]
         parted = {tp for broker, tp in kafka.parted if broker in kafka.stale}
