@@ -29,7 +29,7 @@ def test_a_stale_leader_is_found_its_records_saved_and_itself_restarted_first(
         faults.mend()
 
 
-def torn_and_mended(steady: KafkaDeployment) -> None:
+def torn_and_mended(steady: KafkaDeployment, mode: str = "Approve") -> None:
     operator.people(steady.namespace)
     case = Case(steady, f"split-{uuid.uuid4().hex[:6]}")
     kafka = RealKafka(Connection(case.boot))
@@ -39,7 +39,8 @@ def torn_and_mended(steady: KafkaDeployment) -> None:
     tp = TopicPartition(orders, 0)
     kept = [f"kept-{n}" for n in range(10)]
     assert records.write(case.boot, orders, kept) == 10
-    operator.apply([operator.kafka_cluster(steady, case.name)])
+    bounds = {"maxRisk": "High", "maxRestarts": 3}
+    operator.apply([operator.kafka_cluster(steady, case.name, remediation={"mode": mode, "auto": bounds})])
     namespace = steady.namespace
     cut_off(steady, stale, controller)
     if steady.shape == "zookeeper":
@@ -53,7 +54,10 @@ def torn_and_mended(steady: KafkaDeployment) -> None:
     wait_for("its log", lambda: kafka.own_log_ends(stale, [tp]) == {tp: 15}, 30)
     assert kafka.own_log_ends(other, [tp]) == {tp: 10}
 
-    run = case.wait("AwaitingApproval", 180)
+    by_itself = mode == "Auto"
+    run = operator.wait_for_run(
+        namespace, "Running" if by_itself else "AwaitingApproval", 180, cluster=case.name, playbook="rolling-restart"
+    )
     plan = run["status"]["plan"]
     assert run["spec"]["playbook"]["name"] == "rolling-restart"
     assert run["spec"]["cause"]["findingId"] == f"ViewDiverged/broker-{stale}"
@@ -63,7 +67,7 @@ def torn_and_mended(steady: KafkaDeployment) -> None:
     assert "5 records that only it holds" in plan["restarts"][0]["reason"]
     (saved,) = plan["rescues"]
     assert (saved["broker"], saved["topic"], saved["fromOffset"], saved["toOffset"]) == (stale, orders, 10, 15)
-    assert operator.approve(run, "alice").returncode == 0
+    assert by_itself or operator.approve(run, "alice").returncode == 0
     name = run["metadata"]["name"]
 
     def going(run: operator.Object) -> None:
@@ -75,6 +79,7 @@ def torn_and_mended(steady: KafkaDeployment) -> None:
     assert [value for _, value in rescued] == lost
     assert [value for _, value in records.read_from(case.boot, orders, 0, 10, seconds=30)] == kept
     assert [e["kind"] for e in done["status"]["journal"]] == ["RescueRecords"] + ["RestartPod"] * 3
+    assert done["status"]["approvedBy"] == ("policy:Auto" if by_itself else "alice")
     case.condition("MetadataConsistent", "True")
     kafka.close()
     case.end()
