@@ -102,6 +102,7 @@ in-testbed:
 	@$(TESTBED) run env WHOLE_SUITE=$(WHOLE_SUITE) $(VENV)/python -m pytest --durations=15 $(wildcard $(TESTS))
 
 gameday: setup ## Each incident and its twin on real clusters of both kinds, and SCRIPTS=100 of each against the simulation
+	@$(TESTBED) spark-image
 	@EVERY_WRITE=1 $(TESTBED) run env SCRIPTS=$(SCRIPTS) $(VENV)/python -m pytest tests/process tests/gameday tests/contract/differential -s --timeout 3000
 
 gameday-strimzi: setup ## Strimzi and Cruise Control, built from source (STRIMZI_SOURCE, CRUISE_CONTROL_SOURCE: folder or address), beside ours

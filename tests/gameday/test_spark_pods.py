@@ -137,6 +137,6 @@ def test_a_bad_row_is_named_and_leaves_neither_a_file_nor_a_pod(plans: Path) -> 
     at = table.column_names.index("replicas")
     pq.write_table(table.set_column(at, "replicas", pa.array(wrong, pa.list_(pa.int32()))), path)
     done, _ = run(command(folder, "plan", "--engine", "spark"))
-    assert done.returncode == 2
+    assert done.returncode == 4
     assert "topic-0000047-11: replicas name broker 999, which is not listed" in done.stderr
     assert not (folder / "plan").exists()

@@ -98,7 +98,7 @@ class Placed:
 
 def detect(scene: Scene) -> Iterator[Finding]:
     """LoadUneven: of replicas, else of bytes and of traffic. Both follow replicas, so they are findings only where
-    replicas are even, and evidence elsewhere."""
+    replicas are even, and evidence elsewhere. Bytes need room to move, and leaders do not."""
     percent, p, table = scene.expectations.uneven_percent, scene.partitions, scene.snapshot.partitions
     if not percent or p is None or table is None or not scene.live or blind(scene) or clouded(scene.snapshot):
         return
@@ -121,14 +121,16 @@ def detect(scene: Scene) -> Iterator[Finding]:
         if rates is not None and busy is not None and busy.any():
             also.append(f"bytes in: {rates.told(busy, _rate)}")
         yield _of_replicas(scene, placed, replicas, unequal, also)
-    if unequal.any() or len(replicas.ids) < len(placed.ids):
+    if unequal.any():
         return
-    if size is not None and large is not None and large.any():
+    if len(replicas.ids) == len(placed.ids) and size is not None and large is not None and large.any():
         words = f"brokers hold {size.range(_size)}, though replicas are even"
         balancer, told = _balancer(placed)
         evidence = (size.told(large, _size), *told, scene.read_from("log-dirs", "kafka"))
         yield _finding("bytes", words, size.ids[large], evidence, None if balancer else PLAYBOOK)
-    if rates is not None and busy is not None and busy.any():
+    # Other leaders need no room: there it counts whether replicas are even by themselves.
+    even = not _shares(placed, None).unequal(percent, LEAST_REPLICAS).any()
+    if even and rates is not None and busy is not None and busy.any():
         words = f"clients send {rates.range(_rate)} to a broker, though replicas are even"
         balancer, told = _balancer(placed)
         evidence = (rates.told(busy, _rate), *told, scene.read_from("metrics", "kafka"))

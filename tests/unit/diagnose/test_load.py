@@ -244,6 +244,14 @@ def test_unequal_traffic_is_named_and_other_leaders_are_proposed():
     assert not shares(loaded(EVEN * 20, NO_RACKS, **idle))
 
 
+def test_brokers_without_room_can_lead_less_all_the_same():
+    """No data moves for it, so that a replica more or less on full brokers says nothing either."""
+    full = volume(1000 * GB, 50 * GB)
+    rates = {f"b{n}": full | {"bytes_in_rate": rate} for n, rate in enumerate((90e6, 10e6, 12e6, 11e6), start=1)}
+    (finding,) = shares(loaded([*EVEN * 20, [1, 2, 3]], NO_RACKS, size=GB, **rates)).values()
+    assert finding.id == "LoadUneven/traffic"
+
+
 def test_a_broker_that_leads_nothing_has_no_share_of_the_traffic():
     led_by_three = [[1, 2, 3], [2, 3, 4], [3, 4, 1], [2, 1, 4]] * 20
     rates = {f"b{n}": {"bytes_in_rate": rate} for n, rate in enumerate((11e6, 12e6, 11e6, 0.0), start=1)}
