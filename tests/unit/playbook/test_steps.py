@@ -308,7 +308,6 @@ def test_one_cancelled_by_somebody_is_drift_and_one_not_sent_yet_is_not():
     [
         {"replicas": [1, 9]},
         {"replicas": [1, 2, 3, 9], "adding": [9]},
-        {"replicas": [1, 2, 3], "adding": [1]},
         {"replicas": [1, 2, 3], "removing": [1]},
         {"replicas": [2]},
     ],

@@ -55,6 +55,16 @@ def test_one_broker_that_does_not_answer_keeps_no_throttle_on_the_others():
     assert set(back.intent.settings) == set(rest)
 
 
+def test_a_replica_that_somebody_puts_back_is_not_taken_away():
+    """The set is the planned one, as a later step has removed that replica: only what is added tells whose it is."""
+    wanted, saved = throttled()
+    back = {**row(CHANGES[0], DONE), "isr": [2, 3], "adding": [1]}
+    rows = [back, row(CHANGES[1], DONE), row(CHANGES[2], DONE)]
+    table = worlds.configs(*((*key, value, True) for key, value in wanted.items()))
+    report = undo(worlds.healthy(rows=rows, configs=table), placed(saved), entry("wave-0", IntentState.DONE))
+    assert isinstance(report.intent, ChangeSettings), "the throttle alone is its own to take back"
+
+
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_broker_that_is_gone_for_good_is_not_waited_for(listed):
     _, saved = throttled()
