@@ -22,11 +22,10 @@ from kafka_medic.guard.reassign import judge_reassign
 from kafka_medic.guard.verdict import Reason
 from kafka_medic.playbook.auto import Cost
 from kafka_medic.playbook.decision import DecisionContext
-from kafka_medic.playbook.effects import Intent
+from kafka_medic.playbook.effects import Intent, asked_for
 from kafka_medic.playbook.extra_reads import ExtraReads, Questions
 from kafka_medic.playbook.plan_digest import sealed
 from kafka_medic.playbook.preconditions import CLUSTER_ID
-from kafka_medic.playbook.reassign.positions import asked_for
 from kafka_medic.playbook.refusal import NO_DIGEST, Refusal
 from kafka_medic.playbook.report import StepReport
 from kafka_medic.resources.durations import parse_duration

@@ -17,6 +17,8 @@ from kafka_medic.cluster.incarnations import deleted
 from kafka_medic.cluster.owners import OwnerObject
 from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
 from kafka_medic.report.units import many
+from kafka_medic.resources.remediation_plan import PartitionChange
+from kafka_medic.resources.remediation_status import JournalEntry
 from kafka_medic.resources.vocabulary import WorkloadKind
 
 SettingKey = tuple[str, str, str]
@@ -366,6 +368,12 @@ def setting_key(text: str) -> SettingKey:
 def setting_text(key: SettingKey) -> str:
     """A key as the journal stores it. Topic names and setting names hold no slash (Kafka refuses it)."""
     return "/".join(key)
+
+
+def asked_for(changes: Iterable[PartitionChange], journal: Iterable[JournalEntry]) -> frozenset[TopicPartition]:
+    """The partitions of the waves that the journal has begun: any other reassignment in flight is somebody else's."""
+    waves = {e.id.rpartition("/wave-")[2] for e in journal if e.kind == Reassign.__name__}
+    return frozenset(TopicPartition(c.topic, c.partition) for c in changes if str(c.wave) in waves)
 
 
 def dynamic_value(snapshot: Snapshot, key: SettingKey) -> str | None:

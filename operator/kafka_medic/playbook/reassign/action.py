@@ -41,7 +41,7 @@ from kafka_medic.playbook.reassign.parameters import (
     leave_parameters,
     relieve_parameters,
 )
-from kafka_medic.playbook.reassign.positions import Position, asked_for, growth, standings
+from kafka_medic.playbook.reassign.positions import Position, growth, standings
 from kafka_medic.playbook.reassign.raise_plan import raise_plan
 from kafka_medic.playbook.reassign.rate import RATES
 from kafka_medic.playbook.reassign.relieve_plan import about_own_sizes, relieve_plan
@@ -145,7 +145,7 @@ class ReassignPartitions(Action):
         own = at.plan.part(ReplicaMoves)
         moves = [(c.topic, c.partition, c.replicas_before, c.replicas) for c in own.changes]
         factor = own.replication_factor or 1
-        asked = asked_for(own.changes, at.journal.values())
+        asked = effects.asked_for(own.changes, at.journal.values())
         yield from judge_reassign(at.snapshot, moves, factor, at.now, replaced=own.replaced, asked=asked).reasons
         yield from planned_racks(at)
         yield owners.owners_paused(at.snapshot, own.topics())

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard.reassign import carries_out
-from kafka_medic.playbook.effects import Reassign
 from kafka_medic.resources.remediation_plan import PartitionChange
-from kafka_medic.resources.remediation_status import JournalEntry
 
 
 class Position(Enum):
@@ -44,12 +41,6 @@ def standings(changes: tuple[PartitionChange, ...], snapshot: Snapshot) -> tuple
         return tuple(Standing(c, Position.UNKNOWN, None, "the partitions could not be read") for c in changes)
     rows = {row.tp: row for row in snapshot.rows({TopicPartition(c.topic, c.partition) for c in changes})}
     return tuple(_standing(c, rows.get(TopicPartition(c.topic, c.partition))) for c in changes)
-
-
-def asked_for(changes: Iterable[PartitionChange], journal: Iterable[JournalEntry]) -> frozenset[TopicPartition]:
-    """The partitions of the waves that the journal has begun: any other reassignment in flight is somebody else's."""
-    waves = {e.id.rpartition("/wave-")[2] for e in journal if e.kind == Reassign.__name__}
-    return frozenset(TopicPartition(c.topic, c.partition) for c in changes if str(c.wave) in waves)
 
 
 def growth(changes: tuple[PartitionChange, ...], snapshot: Snapshot) -> int | None:
