@@ -91,7 +91,9 @@ class SimZooKeeper:
 
     def registrations(self) -> Registrations:
         self._kafka._readable("zookeeper")
-        return Registrations(tuple(sorted(self._kafka.members)), Controller(self._kafka.controller(), 1))
+        holder = self._kafka.controller()  # without one there is no znode /controller
+        named = Controller(holder, 1) if holder >= 0 else Controller(None, None)
+        return Registrations(tuple(sorted(self._kafka.members)), named)
 
     def ensemble(self) -> Quorum:
         self._kafka._readable("ensemble")

@@ -595,8 +595,11 @@ class Stage(Faults):
         kafka = self.kafka
         if set(kafka.racks) - kafka.up - self.starting:
             return True
-        waiting = {phase for r in self.runs() if (phase := (r.get("status") or {}).get("phase")) not in ENDED}
-        if waiting == {"Planning"} and any(len(p.replicas) == 1 for p in kafka.partitions.values()):
+        told = [(r["spec"]["playbook"]["name"], (r.get("status") or {}).get("phase")) for r in self.runs()]
+        waiting = {each for each in told if each[1] not in ENDED}
+        refused = ("raise-replication-factor", "Aborted") in told
+        thin = any(len(p.replicas) == 1 for p in kafka.partitions.values())
+        if refused and thin and waiting == {("rolling-restart", "Planning")}:
             return True
         unserved = [(tp, p) for tp, p in kafka.partitions.items() if p.isr and not kafka.served(tp)]
         parted = {tp for broker, tp in kafka.parted if broker in kafka.stale}

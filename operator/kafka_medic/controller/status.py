@@ -184,7 +184,7 @@ def cluster_status(
         )
         if brokers is not None
         else None,
-        controller=_controller(snapshot),
+        controller=snapshot.controller.id if snapshot.controller else None,
         metadata=ClusterMode(snapshot.cluster.mode.value) if snapshot.cluster.mode else None,
         version=snapshot.cluster.version or cluster.status.version,
         cluster_id=snapshot.cluster.id or cluster.status.cluster_id,
@@ -241,12 +241,6 @@ def _allowed(
     if blocked:
         return False, "Waiting", blocked[0]
     return True, "Allowed", "the operator carries out approved plans"
-
-
-def _controller(snapshot: Snapshot) -> int | None:
-    """ZooKeeper's brokers name -1 while none of them is the controller."""
-    found = snapshot.controller.id if snapshot.controller else None
-    return None if found is None or found < 0 else found
 
 
 def _count(answers: list[bool | None]) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_medic.cluster.snapshot import Controller, Element, Mode, Source, SourceState
+from kafka_medic.cluster.snapshot import Element, Mode, Source, SourceState
 from kafka_medic.controller.status import ADVICE, CONDITION_OF, NEEDED, SOURCES_OF, cluster_status, unseen
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.finding import Finding
@@ -91,11 +91,6 @@ def test_known_facts_outlive_an_unreachable_cluster():
     after = status(dark, of=known(before))
     assert (after.cluster_id, after.version) == (before.cluster_id, before.version)
     assert after.brokers is None
-
-
-def test_without_a_controller_a_status_can_be_written_all_the_same():
-    """ZooKeeper's brokers name -1 while none of them is the controller."""
-    assert status(replace(worlds.healthy(), controller=Controller(-1))).controller is None
 
 
 def test_brokers_of_whom_nothing_is_known_are_not_counted_as_none():
