@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
@@ -51,6 +52,10 @@ _KINDS = {
 OFFSETS_AT_ONCE = 5_000
 RECEIVE_BYTES = 4 << 20
 """Of one answer. librdkafka's own limit is 100 MB."""
+BLIND_SECONDS = 1.0
+"""How long a client may know no broker that could be asked. After a Metadata response that names none, as a ZooKeeper
+broker gives until the controller has told it of the others, it reads again in 10 seconds (rd_kafka_metadata_refresh_cb),
+and until then each of its calls ends by its timeout."""
 _RESOURCE = {"TOPIC": ResourceType.TOPIC, "BROKER": ResourceType.BROKER}
 
 
@@ -70,8 +75,9 @@ class LibrdkafkaAdmin:
             "error_cb": self._note_error,
             "receive.message.max.bytes": RECEIVE_BYTES,
         }
+        self._new = partial(AdminClient, settings, logger=log)
         try:
-            self._client = AdminClient(settings, logger=log)
+            self._client = self._new()
         except KafkaException:
             # librdkafka's text may quote what is in a setting.
             what = "a certificate, a key or another setting"
@@ -94,7 +100,14 @@ class LibrdkafkaAdmin:
         """Who is registered, by whichever broker answers first. Its requests to the controller go to the one that it
         heard of when it began (any live broker with KRaft), so a client is not to be used for long."""
         self._forget()
-        described = self._read(lambda: self._client.describe_cluster(request_timeout=self._timeout), "metadata")
+        asked = self._start(self._described)
+        wait([asked], BLIND_SECONDS)
+        self._client.poll(0)
+        if not asked.done() and self._last_error is None and self._last_words.text is None:
+            self.close()
+            self._client = self._new()
+            asked = self._start(self._described)
+        described = self._read(lambda: asked, "metadata")
         nodes = sorted((Node(int(n.id), str(n.host), int(n.port), None) for n in described.nodes), key=lambda n: n.id)
         controller = described.controller.id if described.controller else None
         return ClusterDescription(described.cluster_id, tuple(nodes), controller)
@@ -189,6 +202,10 @@ class LibrdkafkaAdmin:
             if isinstance(problem, KafkaException) and problem.args[0].code() == done_already:
                 return
             raise self._translate(WriteFailed, problem, what) from None
+
+    def _described(self) -> Future[Any]:
+        described: Future[Any] = self._client.describe_cluster(request_timeout=self._timeout)
+        return described
 
     def _start(self, call: Callable[[], T]) -> T:
         try:

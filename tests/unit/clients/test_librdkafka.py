@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from kafka_medic.clients.failures import FailureKind, ReadFailed, WriteFailed
 from kafka_medic.clients.librdkafka import LibrdkafkaAdmin
 from kafka_medic.clients.ports import ConfigChange, Connection, TlsMaterial
 from kafka_medic.cluster.snapshot import TopicPartition
+from tests.unit.clients.wire_brokers import WireBroker
 
 
 def test_a_certificate_that_is_not_pem():
@@ -48,6 +50,14 @@ def test_each_request_of_a_change_is_asked_for(monkeypatch):
         admin.alter_configs(changes, lambda: next(answers))
     assert sent == [["a", "b"], ["0"]]
     admin.alter_configs([], lambda: False)
+
+
+def test_a_broker_that_has_just_started_is_asked_again_until_it_knows_the_brokers():
+    """A ZooKeeper broker answers Metadata without brokers until the controller has told it of them."""
+    with closing(WireBroker(1, "127.0.0.1", unaware=1)) as broker:
+        broker.peers = [(1, broker.ip, broker.port)]
+        with closing(LibrdkafkaAdmin(Connection(f"{broker.ip}:{broker.port}"))) as admin:
+            assert [node.id for node in admin.members().nodes] == [1]
 
 
 def test_a_client_that_is_closed_tries_its_password_no_more():

@@ -65,6 +65,8 @@ class WireBroker:
     topics: Sequence[Any] = ()
     """MetadataResponseTopics, for whoever requests all."""
     metadata_error: int = 0
+    unaware: int = 0
+    """How many Metadata requests it answers without a broker or a controller, as one that has just started."""
     malformed: bytes | None = None
     """In place of a whole Metadata response behind its header, and of each about logs."""
     logs_version: int = 4
@@ -146,13 +148,14 @@ class WireBroker:
         return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
 
     def _metadata(self, request: Any) -> Any:
+        self.unaware -= (unaware := self.unaware > 0)
         one = MetadataResponse.MetadataResponseBroker
         nodes = [one(node_id=id_, host=host, port=port, rack=None) for id_, host, port in self.peers]
         return MetadataResponse(
             throttle_time_ms=0,
-            brokers=nodes,
+            brokers=[] if unaware else nodes,
             cluster_id=self.cluster,
-            controller_id=1,
+            controller_id=-1 if unaware else 1,
             topics=list(self.topics) if request.topics is None else [],
             error_code=self.metadata_error if request.topics is None else 0,
         )
