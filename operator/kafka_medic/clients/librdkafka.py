@@ -54,7 +54,7 @@ RECEIVE_BYTES = 4 << 20
 """Of one answer. librdkafka's own limit is 100 MB."""
 BLIND_SECONDS = 1.0
 """How long a client may know no broker that could be asked. After a Metadata response that names none, as a ZooKeeper
-broker gives until the controller has told it of the others, it reads again in 10 seconds (rd_kafka_metadata_refresh_cb),
+broker gives until the controller has told it of the others, it reads again in 10 s (rd_kafka_metadata_refresh_cb),
 and until then each of its calls ends by its timeout."""
 _RESOURCE = {"TOPIC": ResourceType.TOPIC, "BROKER": ResourceType.BROKER}
 
