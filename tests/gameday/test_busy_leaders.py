@@ -52,7 +52,7 @@ def skewed(place: tuple[Shape, int], name: str, busy: int, config: dict[str, str
         topic = case.topic(*spread, suffix="busy", config={"min.insync.replicas": "2"} | config)
         writers = records.Steady(case.boot, topic, [rate(n, busy) for n in range(PARTITIONS)], RECORD)
         with loaded(case) as traffic, writers.lasting():
-            yield Busy(case, topic, busy, sent(case, topic, busy))
+            yield Busy(case, topic, busy, sent(case, topic, busy), writers)
         assert writers.failed == []
         judged(case, traffic)
 
@@ -65,6 +65,12 @@ class Busy:
     topic: str
     rate: int
     before: list[int]
+    writers: records.Steady
+
+    def all_cured(self) -> bool:
+        """As long as there is a cause: without writers it would be waited for in vain."""
+        assert self.writers.failed == []
+        return [operator.phase(run) for run in self.case.runs()] == ["Succeeded"]
 
     def is_even_now(self, took: float) -> None:
         def now() -> list[int]:
@@ -106,7 +112,7 @@ def test_busy_partitions_get_other_leaders_without_a_person(installed: None) -> 
 def are_evened_in_auto(place: tuple[Shape, int]) -> None:
     with skewed(place, "busy-auto", OVERWORKED, KEPT, remediation={"mode": "Auto"}, expectations=TWO_REPLICAS) as busy:
         case, began = busy.case, time.monotonic()
-        wait_for("the cure", lambda: [operator.phase(r) for r in case.runs()] == ["Succeeded"], UNEVEN_FOR + 1200)
+        wait_for("the cure", busy.all_cured, UNEVEN_FOR + 1200)
         busy.is_even_now(time.monotonic() - began)
         (run,) = case.runs()
         print(f"{place[0]}: {run['status']['plan']['summary']}")

@@ -459,7 +459,11 @@ class Steady:
             for partition, rate in enumerate(self.rates):
                 while written[partition] < rate * (time.monotonic() - began):
                     record = b"x" * self.size
-                    producer.produce(self.topic, record, partition=partition, on_delivery=self._delivered)
+                    try:
+                        producer.produce(self.topic, record, partition=partition, on_delivery=self._delivered)
+                    except BufferError as problem:
+                        self.failed.append(f"the machine is too slow for these rates: {problem}")
+                        return
                     written[partition] += self.size
             producer.flush(60)
 
