@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from kafka_medic.clients.answers import LogDir, LogDirs
+from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import ReplicaMoves, ReplicaRemovals
@@ -113,6 +115,39 @@ def test_an_abort_while_copies_are_in_flight_and_after_them_goes_back_to_what_wa
         assert found == [sorted(replicas) for replicas in BEFORE]
         assert all(len(p.isr) == 3 for p in world.kafka.partitions.values())
         assert throttles(world) == []
+
+
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_a_request_that_is_carried_out_after_the_reject_is_taken_back(zookeeper: bool) -> None:
+    """Its answer was lost, and the controller is busy. Ended before, the run would leave copies without a throttle."""
+    world = asked(zookeeper=zookeeper)
+    late: list[dict[TopicPartition, list[int] | None]] = []
+
+    class Busy:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.kafka, name)
+
+        def alter_reassignments(self, targets: dict[TopicPartition, list[int] | None]) -> None:
+            late.append(targets)
+            raise WriteFailed(FailureKind.UNREACHABLE, "no answer")
+
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.wrap_kafka = lambda _: Busy()
+    world.operator()
+    world.until(lambda: bool(late))
+    world.wrap_kafka = lambda kafka: kafka
+    world.operator()
+    world.approve(world.run(), decision="Reject")
+    for _ in range(5):
+        world.step()
+    assert "may still be carried out" in world.run().status.message
+    assert throttles(world)
+    world.kafka.copies_per_tick = 0
+    world.kafka.alter_reassignments(late[0])
+    world.until_phase("Aborted")
+    assert {tuple(p.replicas) for p in world.kafka.partitions.values()} >= {tuple(each) for each in BEFORE}
+    assert not any(p.adding for p in world.kafka.partitions.values())
+    assert throttles(world) == []
 
 
 def test_a_run_that_is_deleted_between_copy_and_removal_goes_back_to_what_was() -> None:

@@ -43,6 +43,12 @@ def may_be_sent(entry: JournalEntry, now: datetime) -> bool:
     return (now - entry.last_asked).total_seconds() <= SENT_WITHIN
 
 
+def on_its_way(entry: JournalEntry, snapshot: Snapshot) -> bool:
+    """Whether a request whose outcome nobody has seen may still be carried out."""
+    unseen = entry.state is IntentState.INTENDED
+    return unseen and (snapshot.taken_at - entry.last_asked).total_seconds() < SENT_WITHIN + ON_ITS_WAY
+
+
 def _held(status: RemediationStatus, snapshot: Snapshot, now: datetime) -> Iterator[str]:
     if status.restore_owed:
         yield "changes to revert"

@@ -16,7 +16,7 @@ from kafka_medic.cluster.owners import acting_owners, owner_object
 from kafka_medic.cluster.snapshot import ClusterInfo, OwnerState, Snapshot, TopicOwner
 from kafka_medic.guard.evaluate import some
 from kafka_medic.playbook.effects import EditObjects, PauseObjects, ResumeObjects
-from kafka_medic.playbook.holding import ON_ITS_WAY, SENT_WITHIN
+from kafka_medic.playbook.holding import on_its_way
 from kafka_medic.playbook.owners.changes import named
 from kafka_medic.playbook.owners.owned_values import as_object, by_hand, due, is_so, objects, of_left, why_a_person
 from kafka_medic.playbook.report import StepReport, StepState
@@ -188,8 +188,7 @@ def _resumed(
         message = f"the operator may no longer resume the owner ({there[0][1].hindrance}): {commands}"
         return StepReport(StepState.UNKNOWN, message, restores=True)
     off = journal.get(id_)
-    unseen = paused.state is not IntentState.DONE
-    if unseen and (snapshot.taken_at - paused.last_asked).total_seconds() < SENT_WITHIN + ON_ITS_WAY:
+    if on_its_way(paused, snapshot):
         return StepReport(StepState.WAIT, "the pause of the owners may still arrive", restores=True)
     return StepReport(StepState.REACHED, to_people, observed=() if off is None else (id_,))
 

@@ -30,6 +30,7 @@ from kafka_medic.playbook.effects import (
     setting_text,
     settings_observed,
 )
+from kafka_medic.playbook.holding import on_its_way
 from kafka_medic.playbook.reassign import vanished
 from kafka_medic.playbook.reassign.reassign_step import restore, saved_settings, unread_throttle, unsavable
 from kafka_medic.playbook.report import StepReport, StepState
@@ -285,6 +286,10 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
             target=some(sorted({s.tp for s in moving}), 5),
             restores=True,
         )
+    late = {e.id for e in journal.values() if e.id in sent and on_its_way(e, snapshot)}
+    if any(s.position is Position.BEFORE and f"{step}/batch-{s.move.batch}" in late for s in where):
+        message = "a move that was requested is not seen, and may still be carried out"
+        return StepReport(StepState.WAIT, message, restores=True)
     return _restore(step, plan, journal, snapshot, None)
 
 

@@ -35,6 +35,7 @@ from kafka_medic.playbook.effects import (
     settings_observed,
     unknown_settings,
 )
+from kafka_medic.playbook.holding import on_its_way
 from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.reassign import rate, vanished
 from kafka_medic.playbook.reassign.copying import copied
@@ -241,6 +242,10 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
                 f"{_names([s.tp for s in needed])}"
             )
             return StepReport(StepState.UNKNOWN, message, restores=True)
+        late = {e.id for e in journal.values() if e.step == step and e.kind == "Reassign" and on_its_way(e, snapshot)}
+        if any(s.position is Position.BEFORE and f"{step}/wave-{s.change.wave}" in late for s in where):
+            message = "a reassignment that was requested is not seen, and may still be carried out"
+            return StepReport(StepState.WAIT, message, restores=True)
     return _restored(step, plan, journal, snapshot, None)
 
 
