@@ -118,6 +118,45 @@ def test_nothing_is_proposed_while_a_broker_is_down() -> None:
     assert [r.spec.playbook.name for r in world.runs()] == []
 
 
+def on_a_failed_directory(world: World, broker: int) -> None:
+    theirs = [tp for tp, part in sorted(world.kafka.partitions.items()) if broker in part.replicas]
+    world.kafka.disk_fails(broker, set(theirs[:6]))
+
+
+def test_nothing_is_evened_while_a_log_directory_has_failed() -> None:
+    """Its replicas are never in sync, so a rebalance would not end, and would hold and fill what the cure needs."""
+    world = uneven()
+    on_a_failed_directory(world, 1)
+    wait(world, 1.5)
+    assert findings(world) == {}
+    assert [r.spec.playbook.name for r in world.runs()] == ["restore-log-dir"]
+    for playbook in ("rebalance", "spread-racks"):
+        world.ask(playbook)
+        wait(world, 0.1, 30)
+        (run,) = (r for r in world.runs() if r.spec.playbook.name == playbook)
+        assert run.status.phase == "Planning"
+        assert "a log directory of broker 1 has failed" in (run.status.message or "")
+
+
+def test_a_log_directory_that_fails_during_a_rebalance_pauses_it_at_once_and_says_what_to_do() -> None:
+    world = uneven()
+    world.ask("rebalance")
+    world.kafka.copies_per_tick = 0
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: any(part.adding for part in world.kafka.partitions.values()))
+    moving = next(tp for tp, part in sorted(world.kafka.partitions.items()) if part.adding and 1 in part.replicas)
+    world.kafka.disk_fails(1, {moving})
+    world.kafka.copies_per_tick = 20
+    run = world.until_phase("Paused")
+    assert run.status.message is not None
+    assert "a log directory of broker 1 has failed" in run.status.message
+    assert "or reject the run: restore-log-dir" in run.status.message
+    wait(world, 0.5)
+    assert "LeftoverThrottle" not in {f["type"] for f in world.cluster()["status"]["findings"]}, "it is this run's"
+    world.approve(run, decision="Reject")
+    world.until_phase("Aborted")
+
+
 def test_racks_that_force_unequal_shares_are_left_alone() -> None:
     world = uneven({0: "a", 1: "a", 2: "b", 3: "c"}, held=[[n % 2, 2, 3] for n in range(40)])
     wait(world, 3)

@@ -210,7 +210,7 @@ class Reconciler:
         return seen
 
     def _diagnose(self, cluster: KafkaCluster, snapshot: Snapshot, runs: Sequence[Remediation]) -> tuple[Finding, ...]:
-        acting = [(r.status.phase, r.status.plan) for r in runs if r.status.phase in ACTING_PHASES]
+        acting = [(r.status, r.status.plan) for r in runs if r.status.phase in ACTING_PHASES]
         plans = [plan for _, plan in acting if plan is not None]
         moves = [plan.part(ReplicaMoves) for plan in plans]
         ours = frozenset(TopicPartition(c.topic, c.partition) for own in moves for c in own.changes)
@@ -224,10 +224,10 @@ class Reconciler:
             ours=ours | self._canary.ours,
             being_set=frozenset(c.resource_name for plan in adding for c in plan.part(SettingChanges).config_changes),
             throttling=any(
-                phase in (Phase.RUNNING, Phase.VERIFYING)
+                (status.phase in (Phase.RUNNING, Phase.VERIFYING) or status.restore_owed)
                 and plan is not None
                 and (plan.part(ReplicaMoves).changes or plan.part(LogDirMoves).each())
-                for phase, plan in acting
+                for status, plan in acting
             ),
             memory=self._observer.kept_state.memory,
             skew=self.clients.store.api.skew,

@@ -95,8 +95,8 @@ def diagnose(
     given longer from now on: a broker that hung for a while and whose Pod then is not Ready has not begun to start.
 
     `ours` are the partitions that a run of this project is reassigning: they are nobody else's reassignment.
-    `being_set` are the topics whose settings such a run changes afterwards. `throttling`: such a run is Running or
-    Verifying, with its throttle set or about to be. `skew`: of the API server's clock.
+    `being_set` are the topics whose settings such a run changes afterwards. `throttling`: such a run has set
+    its throttle or is about to. `skew`: of the API server's clock.
     `leaving`: brokers that are to hold nothing, and who says so.
     """
     if previous is not None and previous.taken_at >= snapshot.taken_at:

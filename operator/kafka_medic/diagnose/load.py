@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kafka_medic.cluster.elements import failed_directories
 from kafka_medic.cluster.snapshot import Snapshot
 from kafka_medic.diagnose.columns import Ints, Mask, Partitions, numbers, partitions_of, some
 from kafka_medic.diagnose.disks import KEPT_FREE, room_above
@@ -167,6 +168,8 @@ def clouded(snapshot: Snapshot) -> str | None:
         return f"the replicas of {many(unread, 'partition')}"
     if moving := int(np.count_nonzero(p.moving)):
         return f"each broker's share ({many(moving, 'partition is', 'partitions are')} being reassigned)"
+    if failed := [f"broker {b.id}" for b in brokers if failed_directories(b)]:
+        return f"each broker's share (a log directory of {some(failed, 3)} has failed)"
     known = sorted(brokers, key=lambda b: b.id)
     at = _places(p, [b.id for b in known])
     held = np.bincount(at + 1, minlength=len(known) + 1)

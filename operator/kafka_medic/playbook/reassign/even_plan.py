@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 
 import pyarrow.compute as pc
 
+from kafka_medic.cluster.elements import failed_directories
 from kafka_medic.diagnose.disks import KEPT_FREE, room_above
 from kafka_medic.diagnose.expectations import Expectations
 from kafka_medic.diagnose.load import OF_BYTES, short_of_room
@@ -34,6 +35,11 @@ def even_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
     snapshot = request.snapshot
     if snapshot.partitions is None or snapshot.brokers is None or snapshot.configs is None:
         return unread(snapshot)
+    if failed := [b.id for b in snapshot.brokers if failed_directories(b)]:
+        return Refusal(
+            f"a log directory of broker {some(failed)} has failed: replicas on it are never in sync, and "
+            "restore-log-dir needs the room on other brokers"
+        )
     told = even_parameters(request.playbook, step, request.run.spec.parameters)
     settings = reassign_parameters(request.playbook, step, request.run.spec.parameters)
     expectations = Expectations.from_spec(request.cluster.spec.expectations)

@@ -198,7 +198,7 @@ def _copying(wave: _Wave, now: datetime) -> StepReport:
         f"{wave.name}: copying {len(behind)} of {many(len(mine), 'partition')}: {_names([s.tp for s in behind])}",
         observed=(*observed, *rate.settled(wave.step, wave.plan, wave.journal, wave.snapshot)),
         progress=wave.progress,
-        stuck=vanished.removed_again(wave.step, wave.journal, now),
+        stuck=vanished.removed_again(wave.step, wave.journal, now) or _never_in_sync(behind, wave.snapshot),
     )
     change = rate.due(wave.step, wave.plan, wave.journal, wave.snapshot, wave.where, now)
     if change is None:
@@ -214,6 +214,19 @@ def _copying(wave: _Wave, now: datetime) -> StepReport:
         progress=wave.progress,
         otherwise=None if change.lowers else copying,
     )
+
+
+def _never_in_sync(behind: Sequence[Standing], snapshot: Snapshot) -> str | None:
+    """Why the wave has no end: a replica that it waits for is on a log directory that has failed."""
+    offline = {b.id: on_failed_directory(b) for b in snapshot.brokers or ()}
+    for s in behind:
+        for broker in s.change.replicas:
+            if s.tp in offline.get(broker, ()):
+                return (
+                    f"a log directory of broker {broker} has failed, so its replica of {s.tp} cannot be in sync. "
+                    "Repair the directory, or reject the run: restore-log-dir then replaces what it can"
+                )
+    return None
 
 
 def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> StepReport:
