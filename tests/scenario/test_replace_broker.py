@@ -10,7 +10,7 @@ from tests.scenario.four_brokers import LAST, QUIET, four_brokers, held, throttl
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.kafka import SimKafka
-from tests.simulation.world import BASE, BROKERS, World
+from tests.simulation.world import BASE, BROKERS, World, four_broker_cluster
 from tests.thorough import THOROUGH, only
 
 EVERY = 1 if THOROUGH else 40
@@ -246,6 +246,24 @@ def test_a_broker_that_answers_and_is_not_registered_is_not_replaced(world: Worl
     assert asked.status.plan is None
     assert "broker 3 answers" in asked.status.message
     assert world.kafka.writes == []
+
+
+def test_a_broker_that_nobody_knew_where_to_ask_is_not_replaced() -> None:
+    """Outside of Kubernetes, and the operator started after the broker had left: where it is, nobody says any more."""
+    world = World(four_broker_cluster(None, size=5_000_000))
+    world.install(remediation=QUIET)
+    for _ in range(3):
+        world.step()
+    world.kafka.fence(LAST)
+    world.operator()
+    world.ask("replace-broker", brokers="3")
+    for _ in range(10):
+        world.step()
+    asked = next(run for run in world.runs() if run.spec.playbook.name == "replace-broker")
+    assert asked.status.plan is None
+    assert "whether broker 3 still answers clients is not known" in (asked.status.message or "")
+    (down,) = (f for f in world.cluster()["status"]["findings"] if f["id"] == "BrokerDown/broker-3")
+    assert not any("does not answer" in text for text in down["evidence"])
 
 
 def test_with_another_broker_down_nobody_is_replaced() -> None:

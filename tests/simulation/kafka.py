@@ -90,10 +90,11 @@ class SimKafka(SimVolumes):
         return {b: about(view, frozenset(topics[b])) for b, view in self._answers(list(topics)).items()}
 
     def unnamed_views(self, brokers: Mapping[int, Sequence[Address]]) -> Mapping[int, BrokerView | ReadFailed]:
+        """Nobody answers who is not given an address to be asked at."""
         self._readable("views")
         return {
             b: replace(self.stale[b], broker=b)
-            if b in self.zombies - self.deaf
+            if brokers[b] and b in self.zombies - self.deaf
             else ReadFailed(FailureKind.UNREACHABLE, f"broker {b}: no server answers as that broker")
             for b in brokers
         }

@@ -248,8 +248,13 @@ def _still_there(q: _Question, broker: Broker) -> Reason | None:
         return Reason(guard, Verdict.DENY, f"broker {broker.id} is registered, so it is not to be replaced")
     if broker.reachable:
         return Reason(guard, Verdict.DENY, f"broker {broker.id} answers, so it may still serve clients")
-    if broker.registered is None or broker.reachable is None:
-        message = f"whether broker {broker.id} is registered or answers is not known"
+    if broker.registered is None:
+        return Reason(guard, Verdict.UNKNOWN, f"whether broker {broker.id} is registered is not known")
+    if broker.reachable is None:
+        message = (
+            f"whether broker {broker.id} still answers clients is not known: its answer is no view of the cluster, or "
+            "the operator has known no address of it since it started"
+        )
         return Reason(guard, Verdict.UNKNOWN, message)
     return None
 

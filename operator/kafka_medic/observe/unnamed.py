@@ -25,8 +25,9 @@ def unnamed_views(
     expected: Iterable[int],
     pods: Mapping[int, Pod] | None,
 ) -> dict[int, BrokerView | ReadFailed]:
-    """What brokers that are `expected` (some partition has a replica there, or a Pod runs it) and not named say. Raises
-    ReadFailed when they could not be looked for."""
+    """What brokers that are `expected` (some partition has a replica there, or a Pod runs it) and not named say. Of one
+    that may run where nobody knows of there is no answer: it was not asked. Raises ReadFailed when they could not be
+    looked for."""
     named = {node.id: (node.host, node.port) for node in described.nodes}
     book.update(named)
     missing = sorted(set(expected) - set(named))
@@ -34,13 +35,18 @@ def unnamed_views(
         del book[gone]
     if not missing:
         return {}
-    usual = Counter(port for _, port in named.values()).most_common(1)
+    usual = [port for port, _ in Counter(port for _, port in named.values()).most_common(1)]
     candidates: dict[int, list[Address]] = {}
     for broker in missing:
-        candidates[broker] = [book[broker]] if broker in book else []
-        pod = (pods or {}).get(broker)
-        if usual and pod is not None and pod.ip:
-            candidates[broker].append((pod.ip, usual[0][0]))
+        known = [book[broker]] if broker in book else []
+        pod = None if pods is None else pods.get(broker)
+        if pod is not None and pod.ip:
+            # Advertised ports may be those of nodes or load balancers, where a Pod listens to nobody.
+            known += [(pod.ip, port) for port in dict.fromkeys([*usual, *(pod.ports or ())])]
+        # It runs nowhere: its Pod has no address yet, or is gone where every broker that is named has one.
+        nowhere = pods is not None and (pod is not None or named.keys() <= pods.keys())
+        if known or nowhere:
+            candidates[broker] = known
     return {broker: _checked(answer) for broker, answer in kafka.unnamed_views(candidates).items()}
 
 

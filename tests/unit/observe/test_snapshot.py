@@ -26,8 +26,10 @@ from kafka_medic.cluster.snapshot import (
 )
 from kafka_medic.observe.metrics import BrokerMetrics, BrokerSigns
 from kafka_medic.observe.snapshot import ClusterReaders, observe_cluster
+from kafka_medic.observe.unnamed import unnamed_views
 from tests.simulation.kafka import SimKafka
 from tests.simulation.log_bounds import bounds_table
+from tests.unit.cluster import worlds
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PODS = {0: Pod("kafka-0", "u0"), 1: Pod("kafka-1", "u1"), 2: Pod("kafka-2", "u2")}
@@ -219,6 +221,32 @@ def test_a_broker_that_lost_its_registration_is_asked_where_it_was_last(kafka):
     assert zombie is not None
     assert (zombie.registered, zombie.reachable) == (False, True)
     assert 1 in {v.broker for v in snapshot.views or ()}
+
+
+@pytest.mark.parametrize(
+    ("pods", "asked"),
+    [
+        (None, {}),
+        ({0: "10.0.0.1", 2: "10.0.0.3"}, {1: []}),
+        ({0: "10.0.0.1"}, {}),
+        ({0: "10.0.0.1", 1: None}, {1: []}),
+        ({0: "10.0.0.1", 1: "10.0.0.2", 2: "10.0.0.3"}, {1: [("10.0.0.2", 9092), ("10.0.0.2", 9094)]}),
+    ],
+)
+def test_a_broker_of_which_no_address_is_known_was_asked_only_where_it_cannot_run(kafka, pods, asked):
+    """Without its Pod it cannot, where every broker that is named has one; it may where others run elsewhere."""
+    kafka.stop(1)
+    found: list[Any] = []
+
+    class Looking:
+        def unnamed_views(self, brokers):
+            found.append(brokers)
+            return {}
+
+    one = worlds.pod(1)
+    told = None if pods is None else {b: replace(one, ip=ip, ports=(9094,)) for b, ip in pods.items()}
+    unnamed_views(Looking(), {}, kafka.describe_cluster(), {0, 1, 2}, told)
+    assert found == [asked]
 
 
 def cut_from_the_quorum(kafka):
