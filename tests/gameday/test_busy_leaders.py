@@ -50,6 +50,7 @@ def skewed(place: tuple[Shape, int], name: str, busy: int, config: dict[str, str
         case.watch(probes={"metricsPort": EXPORTER_PORT}, **spec)
         spread = [[n % 3, (n + 1) % 3, (n + 2) % 3] for n in range(PARTITIONS)]
         topic = case.topic(*spread, suffix="busy", config={"min.insync.replicas": "2"} | config)
+        wait_for("its partitions in the view of broker 0", lambda: sum(sent(case, topic, busy)) > 0, 60)
         writers = records.Steady(case.boot, topic, [rate(n, busy) for n in range(PARTITIONS)], RECORD)
         with loaded(case) as traffic, writers.lasting():
             yield Busy(case, topic, busy, sent(case, topic, busy), writers)
@@ -81,7 +82,8 @@ class Busy:
         shape = self.case.kafka.shape
         print(f"{shape}: {self.before} bytes per second to brokers 0 to 2 became {after} in {took:.0f} s")
         assert max(self.before) > 2 * sum(self.before) / 3
-        assert max(after) < 1.3 * sum(after) / 3
+        # Of four busy partitions some broker leads two.
+        assert max(after) < 2 * self.rate + PARTITIONS * CALM
         assert all(sorted(p.replicas) == sorted(p.isr) == [0, 1, 2] for p in mine)
         assert all(p.leader == p.replicas[0] for p in mine)
 
