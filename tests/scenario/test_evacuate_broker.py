@@ -150,6 +150,32 @@ def test_a_request_that_is_carried_out_after_the_reject_is_taken_back(zookeeper:
     assert throttles(world) == []
 
 
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_a_broker_that_dies_meanwhile_is_replaced_once_the_run_is_rejected(zookeeper: bool) -> None:
+    """Its own throttle cannot be read any more. To wait for it would keep its replicas where they are for ever."""
+    world = four_brokers(zookeeper=zookeeper, racks={0: "a", 1: "b", 2: "c", 3: "a", 4: "b"})
+    world.ask("evacuate-broker", brokers="3")
+    world.kafka.copies_per_tick = 0
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: any(part.adding for part in world.kafka.partitions.values()))
+    world.kafka.stop(LAST)
+    assert world.pods is not None
+    world.pods._put(LAST, ready=False, keep=True)
+    for _ in range(3):
+        world.step(60)
+    world.approve(world.run(), decision="Reject")
+    for _ in range(25):
+        world.step(60)
+    assert "the throttle of broker 3 is still set" in world.run().status.message, "it may only restart"
+    world.kafka.copies_per_tick = 2
+    ended = world.until_phase("Aborted", 60, 60)
+    assert "broker 3 is down and keeps its throttle" in ended.status.message
+    assert {key[1] for key in throttles(world)} == {"3"}
+    world.approve(world.until_phase("AwaitingApproval", 60, 60))
+    world.until_phase("Succeeded", 200, 30)
+    assert held(world) == []
+
+
 def test_a_run_that_is_deleted_between_copy_and_removal_goes_back_to_what_was() -> None:
     world = asked(batch="50")
     world.approve(world.until_phase("AwaitingApproval"))

@@ -6,7 +6,7 @@ cure of a graver finding is approved, and gives way as soon as it holds nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from kafka_medic.cluster.snapshot import Pod, Snapshot
@@ -18,6 +18,8 @@ GIVE_UP = "give-up"
 """Journal id of the decision to end a run early; its detail is the reason, its target the phase it will end in."""
 ON_ITS_WAY = 60.0
 """Seconds within which a request that was sent may still be carried out: longer than its sender waits for an answer."""
+AWAITED = 1800.0
+"""Seconds for which the clean-up of a run that was given up awaits a broker that is down: longer than any rollout."""
 RENEWED = 10.0
 """Seconds after which the time of an effect that is due again is written down again."""
 SENT_WITHIN = MAX_AGE + RENEWED
@@ -47,6 +49,15 @@ def on_its_way(entry: JournalEntry, snapshot: Snapshot) -> bool:
     """Whether a request whose outcome nobody has seen may still be carried out."""
     unseen = entry.state is IntentState.INTENDED
     return unseen and (snapshot.taken_at - entry.last_asked).total_seconds() < SENT_WITHIN + ON_ITS_WAY
+
+
+def written_off(journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> frozenset[int]:
+    """Brokers whose settings and log directories the clean-up of a run that was given up awaits no more: they are not
+    registered and do not answer, and the run would keep their replicas from being replaced."""
+    ending = journal.get(GIVE_UP)
+    if ending is None or (snapshot.taken_at - ending.intended_at).total_seconds() < AWAITED:
+        return frozenset()
+    return frozenset(b.id for b in snapshot.brokers or () if b.registered is False and b.reachable is False)
 
 
 def _held(status: RemediationStatus, snapshot: Snapshot, now: datetime) -> Iterator[str]:

@@ -170,7 +170,7 @@ class ReassignPartitions(Action):
 
     def undo(self, at: StepContext) -> Iterator[StepReport]:
         report = reassign_step.undo(at.step, at.plan, at.journal, at.snapshot)
-        yield replace(report, message="") if report.state is StepState.REACHED else report
+        yield _without_goal(report, at)
         yield remove_step.give_back(at.step, at.plan, at.journal, at.snapshot)
 
     def afterwards(self, at: StepContext) -> str:
@@ -330,7 +330,7 @@ class AlterReplicaLogDirs(Action):
 
     def undo(self, at: StepContext) -> Iterator[StepReport]:
         report = log_dirs_step.undo(at.step, at.plan, at.journal, at.snapshot, at.context.reads.log_dirs)
-        yield replace(report, message="") if report.state is StepState.REACHED else report
+        yield _without_goal(report, at)
 
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
         own = plan.part(LogDirMoves)
@@ -459,6 +459,13 @@ def _has_room_again(at: StepContext) -> str | None:
 def _directories(at: StepContext) -> bool:
     """Whether log directories are replaced, and not brokers."""
     return at.spec is not None and asked_of(at.spec) == RESTORED
+
+
+def _without_goal(report: StepReport, at: StepContext) -> StepReport:
+    """Of a clean-up that is through, only what it leaves."""
+    if report.state is not StepState.REACHED:
+        return report
+    return replace(report, message=reassign_step.kept_throttle(at.step, at.journal, at.snapshot))
 
 
 def _throttles(plan: Plan) -> Iterator[SettingKey]:

@@ -30,7 +30,7 @@ from kafka_medic.playbook.effects import (
     setting_text,
     settings_observed,
 )
-from kafka_medic.playbook.holding import on_its_way
+from kafka_medic.playbook.holding import on_its_way, written_off
 from kafka_medic.playbook.reassign import vanished
 from kafka_medic.playbook.reassign.reassign_step import restore, saved_settings, unread_throttle, unsavable
 from kafka_medic.playbook.report import StepReport, StepState
@@ -276,7 +276,9 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
     own = plan.part(LogDirMoves)
     sent = {e.id for e in journal.values() if e.step == step and e.kind == AlterLogDirs.__name__}
     where = [s for s in standings(own.each(), dirs) if f"{step}/batch-{s.move.batch}" in sent]
-    if unknown := [s for s in where if s.position is Position.UNKNOWN and not broker_gone(snapshot, s.move.broker)]:
+    lost = written_off(journal, snapshot)
+    awaited = [s for s in where if s.move.broker not in lost and not broker_gone(snapshot, s.move.broker)]
+    if unknown := [s for s in awaited if s.position is Position.UNKNOWN]:
         return StepReport(StepState.UNKNOWN, unknown[0].reason, restores=True)
     if moving := [s for s in where if s.position is Position.MOVING]:
         return StepReport(

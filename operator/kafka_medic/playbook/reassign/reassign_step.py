@@ -35,7 +35,7 @@ from kafka_medic.playbook.effects import (
     settings_observed,
     unknown_settings,
 )
-from kafka_medic.playbook.holding import on_its_way
+from kafka_medic.playbook.holding import on_its_way, written_off
 from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.reassign import rate, vanished
 from kafka_medic.playbook.reassign.copying import copied
@@ -351,7 +351,8 @@ def restore(
             observed=observed,
             progress=count,
         )
-    owed, silent = _owed(plan, saved_settings(entry), snapshot, rates)
+    lost = written_off(journal, snapshot)
+    owed, silent = _owed(plan, saved_settings(entry), snapshot, rates, lost)
     if owed:
         return StepReport(
             StepState.ACT,
@@ -381,12 +382,26 @@ def restore(
     )
 
 
+def kept_throttle(step: str, journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> str:
+    """What the clean-up of a run that was given up leaves on brokers that it awaits no more."""
+    entry, lost = journal.get(f"{step}/throttle"), written_off(journal, snapshot)
+    kept = {int(key[1]) for key in (saved_settings(entry) if entry else ()) if key[0] == "BROKER"} & lost
+    if not kept:
+        return ""
+    return f"broker {some(sorted(kept))} is down and keeps its throttle: once it is back, LeftoverThrottle reports it"
+
+
 def _owed(
-    plan: Plan, saved: Mapping[SettingKey, str | None], snapshot: Snapshot, rates: frozenset[str]
+    plan: Plan,
+    saved: Mapping[SettingKey, str | None],
+    snapshot: Snapshot,
+    rates: frozenset[str],
+    lost: frozenset[int],
 ) -> tuple[dict[SettingKey, str | None], list[str]]:
     """What is still to be put back, and whose settings have to be read first: brokers that do not answer, topics and
     brokers with an error, topics that do not show though they may be there. Only settings that still hold what we set:
-    a value that somebody gave them since is theirs. The settings of a topic that is deleted went with it."""
+    a value that somebody gave them since is theirs. The settings of a topic that is deleted went with it. Those of a
+    broker that is `lost` stay."""
     ours = _lists(plan, saved)
     live = {str(b.id) for b in snapshot.brokers or () if b.live}
     shown = topic_ids(snapshot, {resource for kind, resource, _ in ours})
@@ -394,7 +409,7 @@ def _owed(
     silent: dict[str, None] = {}
     for key, before in saved.items():
         kind, resource, _ = key
-        if key not in ours if kind == "TOPIC" else broker_gone(snapshot, int(resource)):
+        if key not in ours if kind == "TOPIC" else int(resource) in lost or broker_gone(snapshot, int(resource)):
             continue
         if resource not in (live if kind == "BROKER" else shown) or settings_unread(snapshot, kind, resource):
             silent[resource_name(kind, resource)] = None
