@@ -176,6 +176,19 @@ def test_a_broker_that_dies_meanwhile_is_replaced_once_the_run_is_rejected(zooke
     assert held(world) == []
 
 
+def test_a_replica_that_somebody_gives_back_is_theirs() -> None:
+    world = asked(batch="1")
+    world.approve(world.until_phase("AwaitingApproval"))
+    first = "remove-replicas/remove-0"
+    world.until(lambda: any(e.id == first and e.state == "Done" for e in world.run().status.journal), seconds=1)
+    tp = next(tp for tp, part in sorted(world.kafka.partitions.items()) if LAST not in part.replicas)
+    world.kafka.alter_reassignments({tp: [*world.kafka.partitions[tp].replicas, LAST]})
+    world.kafka.tick()
+    world.until(world.finished, 80)
+    assert f"another client changed the replicas of {tp}" in (world.run().status.message or "")
+    assert LAST in world.kafka.partitions[tp].replicas, "at most what this run added is taken back"
+
+
 def test_a_run_that_is_deleted_between_copy_and_removal_goes_back_to_what_was() -> None:
     world = asked(batch="50")
     world.approve(world.until_phase("AwaitingApproval"))

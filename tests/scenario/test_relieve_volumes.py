@@ -238,6 +238,22 @@ def test_a_broker_that_restarts_in_the_middle_of_a_copy_continues_it() -> None:
     clean(world)
 
 
+def test_a_broker_that_dies_in_the_middle_of_a_copy_does_not_hold_a_rejected_run_for_ever() -> None:
+    world = crowded()
+    started(world)
+    world.kafka.stop(FILLS)
+    assert world.pods is not None
+    world.pods._put(FILLS, ready=False, keep=True)
+    for _ in range(3):
+        world.step(60)
+    world.approve(world.run(), decision="Reject")
+    for _ in range(25):
+        world.step(60)
+    assert "broker 0" in message_of(world.run())
+    assert world.run().status.phase == "Blocked", "it may only restart"
+    world.until_phase("Aborted", 60, 60)
+
+
 @pytest.mark.parametrize(("failed", "named"), [(1, "/data/1"), (0, "/data/0")])
 def test_a_directory_that_fails_in_the_middle_of_a_copy_ends_the_run(failed: int, named: str) -> None:
     """Of the target: the copy is gone, and the replica stays. Of the source: the replica is offline."""

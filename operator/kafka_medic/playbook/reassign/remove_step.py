@@ -19,7 +19,7 @@ from kafka_medic.playbook.portions import followed_by, portion
 from kafka_medic.playbook.report import StepReport, StepState
 from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import PartitionChange, Plan, ReplicaMoves, ReplicaRemovals
-from kafka_medic.resources.remediation_status import JournalEntry, Progress
+from kafka_medic.resources.remediation_status import IntentState, JournalEntry, Progress
 from kafka_medic.resources.vocabulary import Guard
 
 GOAL = "no partition has a replica left that was to go"
@@ -49,7 +49,11 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
     if snapshot.partitions is None:
         return StepReport(StepState.UNKNOWN, "the partitions could not be read")
     rows = {row.tp: row for row in snapshot.rows({TopicPartition(c.topic, c.partition) for c in changes})}
-    where = {tp: (c, standing(c, rows.get(tp))) for c in changes for tp in (TopicPartition(c.topic, c.partition),)}
+    where = {
+        tp: (c, _since(standing(c, rows.get(tp)), journal.get(f"{step}/remove-{c.wave}")))
+        for c in changes
+        for tp in (TopicPartition(c.topic, c.partition),)
+    }
     gone = [c for c, s in where.values() if s is Standing.GONE]
     count = Progress(done=len(gone), total=len(changes), unit="partitions")
     for state, step_state, message in (
@@ -79,6 +83,12 @@ def assess(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot:
         observed=observed,
         progress=count,
     )
+
+
+def _since(found: Standing, sent: JournalEntry | None) -> Standing:
+    """Whoever gives a replica back that was seen gone is somebody else."""
+    again = found is Standing.BEFORE and sent is not None and sent.state is IntentState.DONE
+    return Standing.DRIFTED if again else found
 
 
 def standing(change: PartitionChange, row: PartitionRow | None) -> Standing:
