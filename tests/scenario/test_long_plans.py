@@ -132,6 +132,7 @@ def test_without_a_volume_a_plan_holds_what_a_remediation_can(world: World, monk
     assert artifact_of(plan) is None
     assert len(plan.part(ReplicaMoves).changes) == 2
     assert "4 more partitions in a later plan" in plan.summary
+    assert "replicas per broker after this and the later plans" in plan.summary
 
 
 PARTS = f"{BASE}/namespaces/ns/planparts"

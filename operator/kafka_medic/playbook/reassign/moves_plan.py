@@ -263,11 +263,12 @@ def _summary(plan: Plan, placement: Placement, rest: int, purpose: Purpose, *, e
     lasts = "" if plan.estimated_seconds is None else f", about {format_duration(max(1, plan.estimated_seconds))}"
     figures = placement.summary
     load = figures.replicas_per_broker
+    afterwards = "after this and the later plans" if rest else "afterwards"
     lines = [
         purpose.title(plan),
         f"copies {many(plan.moves or 0, 'replica')} (lower bound {own.lower_bound_moves}), {size}{lasts}, "
         f"waves: {own.waves}",
-        f"replicas per broker afterwards {load.min}..{load.max} (bound {load.bound}), "
+        f"replicas per broker {afterwards} {load.min}..{load.max} (bound {load.bound}), "
         f"partitions on fewer racks than possible: {figures.rack_violations} "
         f"(unavoidable: {figures.rack_violations_bound})",
     ]
