@@ -20,7 +20,7 @@ from kafka_medic.cli.plan_figures import figures
 from kafka_medic.cli.plan_report import about_plan
 from kafka_medic.cli.plan_spark import on_spark, spark_settings, verified_on_spark
 from kafka_medic.cli.progress import working
-from kafka_medic.plan.allowed import Allowed
+from kafka_medic.plan.allowed import MOST, Allowed
 from kafka_medic.plan.arrow import compute, leave_pandas_out, names
 from kafka_medic.plan.estimate import Estimate, estimate
 from kafka_medic.plan.files.artifact import NotPlacedError, refuse_directory
@@ -235,6 +235,8 @@ def _allowed(args: argparse.Namespace) -> Allowed:
         limit = getattr(args, name, None)
         if limit is not None and limit < 1:
             raise _OptionError(f"--{name.replace('_', '-')} {limit}: must be at least 1")
+        if limit is not None and limit > MOST:
+            raise _OptionError(f"--{name.replace('_', '-')} {limit}: must be {MOST} at most")
     if both := set(args.exclude_broker) & set(args.only_gives):
         raise _OptionError(f"--only-gives {min(both)}: is also excluded; name it once")
     return Allowed(
@@ -340,7 +342,10 @@ def _is_large(partitions: Path) -> bool:
 def _topics(partitions: pa.Table) -> list[str]:
     if "topic" not in partitions.column_names:
         return []
-    return names(compute.unique(partitions.column("topic").cast(pa.string())))
+    try:
+        return names(compute.unique(partitions.column("topic").cast(pa.string())))
+    except UnicodeDecodeError:
+        return []  # the planner refuses the column
 
 
 def _topic_factor(text: str) -> tuple[str, int]:

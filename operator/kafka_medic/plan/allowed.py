@@ -16,6 +16,10 @@ from kafka_medic.plan.columns import Bools
 __all__ = ["Allowed", "LeftOut"]
 
 
+MOST = 2**62
+"""Of a limit."""
+
+
 class LeftOut(IntEnum):
     """Why a partition that should change stays as it is; NOT: it does change, or need not."""
 
@@ -62,7 +66,7 @@ class Allowed:
     leader leaves: what it keeps may lead them. exclude_topics: shell patterns of topics that stay as they are. moves,
     bytes: the most replicas that are copied, and the most bytes of them. moves_per_broker, bytes_per_broker: the most
     that one broker receives. None: no limit.
-    Raises ValueError if a limit is below 1, or if a broker is named twice.
+    Raises ValueError if a limit is below 1 or above MOST, or if a broker is named twice.
     """
 
     exclude_brokers: frozenset[int] = frozenset()
@@ -78,6 +82,8 @@ class Allowed:
             limit = getattr(self, name)
             if limit is not None and limit < 1:
                 raise ValueError(f"the limit {name} is {limit}, but has to be at least 1")
+            if limit is not None and limit > MOST:
+                raise ValueError(f"the limit {name} is {limit}, but may be {MOST} at most")
         if both := self.exclude_brokers & self.only_give:
             raise ValueError(f"broker {min(both)} is excluded and only gives: name it once")
 

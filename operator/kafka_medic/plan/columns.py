@@ -141,7 +141,10 @@ def _topics(table: pa.Table) -> tuple[tuple[str, ...], Ints]:
         raise BadRowError(None, f"the column 'topic' holds {kind}, not strings")
     _refuse(~_valid(table, "topic"), lambda _: "the topic is missing")
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    listed = names(encoded.dictionary)
+    try:
+        listed = names(encoded.dictionary)
+    except UnicodeDecodeError:
+        raise BadRowError(None, "the column 'topic' holds text that is not UTF-8") from None
     codes = integers(encoded.indices)
     if not all(listed):
         _refuse(np.array([not name for name in listed], dtype=bool)[codes], lambda _: "the topic is empty")

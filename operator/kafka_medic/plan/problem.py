@@ -23,6 +23,9 @@ __all__ = [
     "Broker", "Problem", "ProblemError", "check_reachable", "dead_replicas", "ids_of", "rack_names", "rows_of",
 ]  # fmt: skip
 
+MOST_REPLICAS = 32_767
+"""An int16 in Kafka's requests."""
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -106,11 +109,12 @@ class Problem:
 
 
 def _check_factors(factor: int, topic_factors: Mapping[str, int]) -> None:
-    if factor < 1:
-        raise ProblemError(None, f"replication factor {factor} is below 1")
-    for topic, wanted in sorted(topic_factors.items()):
+    topics = {f" for topic {topic!r}": wanted for topic, wanted in sorted(topic_factors.items())}
+    for whose, wanted in ({"": factor} | topics).items():
         if wanted < 1:
-            raise ProblemError(None, f"replication factor {wanted} for topic {topic!r} is below 1")
+            raise ProblemError(None, f"replication factor {wanted}{whose} is below 1")
+        if wanted > MOST_REPLICAS:
+            raise ProblemError(None, f"replication factor {wanted}{whose} is above {MOST_REPLICAS}, Kafka's own limit")
 
 
 def dead_replicas(columns: Columns, brokers: Sequence[Broker]) -> Bools:

@@ -331,6 +331,32 @@ def test_a_limit_on_bytes_takes_what_fits_and_leaves_out_what_has_no_size():
     assert plan.summary.left_out == {LeftOut.OVER_LIMIT: 2, LeftOut.UNKNOWN_SIZE: 1}
 
 
+@pytest.mark.parametrize("question", [None, Leave((0,), gone=False)])
+def test_a_partition_that_fits_no_limit_alone_keeps_no_other_one_back(question):
+    rows, allowed = {"a": [[0]], "b": [[0]]}, Allowed(moves=1, bytes_per_broker=50)
+    sizes = pa.array([100, 5])
+    if question is None:
+        plan = raised(rows, 3, 2, allowed, sizeBytes=sizes)
+    else:
+        request = Relocation(partitions(rows, sizeBytes=sizes), brokers(3), question, allowed)
+        plan = plan_relocation(request)
+        assert verify_moves(request, plan) == []
+    assert list(final(plan)) == [("b", 0)]
+    assert plan.summary.left_out == {LeftOut.OVER_LIMIT: 1}
+
+
+def test_a_partition_that_a_limit_leaves_out_needs_no_broker_to_go_to():
+    rows = partitions({"a": [[0, 1, 2]], "b": [[0]]}, sizeBytes=pa.array([100, 5]))
+    request = Relocation(rows, brokers(3), Leave((0,), gone=False), Allowed(bytes=50))
+    plan = plan_relocation(request)
+    assert verify_moves(request, plan) == []
+    assert list(final(plan)) == [("b", 0)]
+
+
+def test_where_no_broker_is_up_nothing_can_be_spread():
+    assert moved([[0, 1]], "ab", SpreadRacks(), dead=[0, 1]).summary.moves == 0
+
+
 @pytest.mark.parametrize("question", [Leave((0,), gone=False), SpreadRacks(), LowerImbalance(50)])
 def test_no_broker_receives_more_than_its_limit(question):
     rows = [[0, 1]] * 20 + [[2, 3]] * 3
@@ -440,6 +466,7 @@ def test_the_command_replaces_two_brokers_within_limits(call):
     [
         (("--max-moves", "0"), "--max-moves 0: must be at least 1"),
         (("--max-bytes-per-broker", "-1"), "--max-bytes-per-broker -1: must be at least 1"),
+        (("--max-bytes-per-broker", str(2**63)), f"--max-bytes-per-broker {2**63}: must be {2**62} at most"),
         (("--exclude-broker", "4", "--only-gives", "4"), "--only-gives 4: is also excluded; name it once"),
         (("--only-gives", "9"), "b.json: broker 9 is only to give, but it is not listed"),
     ],

@@ -109,6 +109,7 @@ def test_patterns_set_other_factors_and_exemptions(call):
     [
         ({"factor": 4}, "p.json: row 1: orders-0 wants replication factor 4, but only 3 brokers are alive"),
         ({"factor": 0}, "below 1"),
+        ({"factor": 2**32}, "replication factor 4294967296 is above 32767, Kafka's own limit"),
         ({"brokers": [*BROKERS[:2], BROKERS[2] | {"diskFree": 9}]}, "b.json: broker 3 would get 12,884,901,888 bytes"),
         ({"brokers": [*BROKERS, {"id": 4}]}, "b.json: row 4: broker 4 has no rack"),
         ({"partitions": PARTITIONS[1:]}, "p.json: row 1: orders-0 is missing"),

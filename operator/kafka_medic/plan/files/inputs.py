@@ -116,15 +116,18 @@ class _Folder:
         # Imported here and not before it is known whether pandas is to be left out, which it would load.
         from pyarrow import dataset  # noqa: PLC0415
 
-        self.path, self.rows = path, dataset.dataset(path, format="parquet")
-        self.schema = self.rows.schema
+        rows = dataset.dataset(path, format="parquet")
+        files = [rows.schema, *(file.physical_schema for file in rows.get_fragments())]
+        # By itself a dataset has the columns of its first file, and drops what others have besides.
+        self.schema = pa.unify_schemas(files, promote_options="permissive")
+        self.path, self.rows = path, dataset.dataset(path, format="parquet", schema=self.schema)
 
     def count(self) -> int:
         rows: int = self.rows.count_rows()
         return rows
 
     def read(self, columns: list[str]) -> pa.Table:
-        return pq.read_table(self.path, columns=columns)
+        return pq.read_table(self.path, columns=columns, schema=self.schema)
 
 
 def _rows_at(path: Path) -> _File | _Folder:
@@ -134,7 +137,7 @@ def _rows_at(path: Path) -> _File | _Folder:
 def _parquet(read: Callable[[], Any], path: Path) -> Any:
     try:
         return read()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(path, None, f"not readable as Parquet: {str(error).splitlines()[0]}") from None
 
 
@@ -221,7 +224,7 @@ def _document(path: Path) -> Any:
         return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         if text.lstrip().startswith("{") and "\n" in text.strip():
-            lines = enumerate(text.splitlines(), start=1)
+            lines = enumerate(text.split("\n"), start=1)
             return [_json(line, path, number) for number, line in lines if line.strip()]
         raise InputError(path, None, f"not valid JSON: {error}") from None
     except (RecursionError, ValueError) as error:

@@ -44,9 +44,9 @@ def within_totals(
     """(int32[N] replicas to add within the limits in all, int8[N] as `left_out` with the rest): in order of exposure,
     each partition that still fits."""
     missing, left_out = missing.copy(), left_out.copy()
-    if allowed.by_bytes:
-        unknown = (missing > 0) & (columns.size < 0)
-        left_out[unknown], missing[unknown] = LeftOut.UNKNOWN_SIZE, 0
+    unknown, alone = hopeless(columns, missing, brokers, allowed)
+    left_out[unknown], left_out[alone] = LeftOut.UNKNOWN_SIZE, LeftOut.OVER_LIMIT
+    missing[unknown | alone] = 0
     rows = exposure_order(columns, np.flatnonzero(missing))
     fits = fitting(missing[rows], columns.size[rows], *in_all(allowed, brokers))
     left_out[rows[~fits]], missing[rows[~fits]] = LeftOut.OVER_LIMIT, 0

@@ -20,7 +20,7 @@ from kafka_medic.plan.relocation import Leave, LowerImbalance, Relieve, Relocati
 from kafka_medic.plan.solver.aggregate import classify
 from kafka_medic.plan.solver.disk_capacity import arriving, capacity_of, fit
 from kafka_medic.plan.solver.even_bytes import bytes_evened
-from kafka_medic.plan.solver.limits import ENDLESS, Room, beyond, room_within
+from kafka_medic.plan.solver.limits import ENDLESS, Room, beyond, hopeless, room_within
 from kafka_medic.plan.solver.local import DEFAULT_LIMITS, Placed, finish, place_allowed
 from kafka_medic.plan.solver.quotas import best_spread
 from kafka_medic.plan.solver.rebalance import Holders, change_kept, even_out, exchange, exchange_path, hand_over
@@ -100,7 +100,11 @@ def _place_anew(relocation: Relocation, released: Bools) -> tuple[Ints, Placed, 
     columns of those that stay; int8[N] why others stay, as in `LeftOut`)."""
     columns, brokers = relocation.columns, relocation.brokers
     kept, missing = keep(columns, ~released), released.sum(axis=1).astype(np.int32)
-    check_reachable(kept, missing, brokers)
+    due = missing
+    if relocation.allowed.limited and any(broker.alive and broker.takes for broker in brokers):
+        unknown, alone = hopeless(kept, missing, brokers, relocation.allowed)
+        due = np.where(unknown | alone, 0, missing)
+    check_reachable(kept, due, brokers)
     placed, left_out = place_allowed(kept, missing, brokers, relocation.allowed, relocation.left_out)
     if relocation.allowed.limited:
         released = released & np.isin(np.arange(len(released)), placed.rows)[:, None]
@@ -170,6 +174,8 @@ def _crowded(relocation: Relocation) -> tuple[Bools, Ints]:
     sites = sites_of(brokers, load)
     racks = sites.racks
     rows = np.flatnonzero(relocation.may_change())
+    if not racks:
+        return np.zeros(columns.held.shape, dtype=bool), load
     held_racks = racks_of(columns.held[rows], sites)
     # 1: it takes no replica, but may give one; 2: it gives none either.
     excluded = np.array([broker.id in relocation.allowed.exclude_brokers for broker in brokers], dtype=bool)

@@ -131,6 +131,7 @@ def test_broken_documents_are_refused(refused, content, reason):
         (table(replicas=["0", "1"]), "the column 'replicas' holds string, not lists of integers"),
         (table(topic=["t", None]), "row 2: the topic is missing"),
         (table(topic=[b"t", b"t"]), "the column 'topic' holds binary, not strings"),
+        (table(topic=pa.array([b"t", b"\xff"]).cast(pa.string(), safe=False)), "'topic' holds text that is not UTF-8"),
         (table().drop_columns("replicas"), "the column 'replicas' is missing"),
         (table().append_column("topic", pa.array(["u", "u"])), "there are 2 columns 'topic'"),
         (b"PAR1 and no more", "not readable as Parquet"),
@@ -138,6 +139,26 @@ def test_broken_documents_are_refused(refused, content, reason):
 )
 def test_parquet_of_another_shape_is_refused(refused, content, reason):
     assert reason in refused(content)
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_columns_of_any_file_of_a_folder_count(tmp_path, names):
+    """Whichever file comes first: without its ISR, a partition would not be seen to be lost."""
+    plain, more = (tmp_path / "in" / f"{name}.parquet" for name in names)
+    plain.parent.mkdir()
+    pq.write_table(table().select(["topic", "partition", "replicas"]).slice(0, 1), plain)
+    whole = pa.table({"topic": ["t"], "partition": [1], "replicas": [[1, 2]], "isr": [[1]], "sizeBytes": [900]})
+    pq.write_table(whole, more)
+    read = read_partitions(tmp_path / "in")
+    assert {"isr", "sizeBytes"} <= set(read.column_names)
+    assert sorted(read.column("sizeBytes").to_pylist(), key=str) == [900, None]
+
+
+def test_a_line_separator_inside_of_a_text_ends_no_line_of_json(tmp_path):
+    path = tmp_path / "p.json"
+    rows = [row(partition=n) | {"note": "a\u2028b"} for n in range(2)]
+    path.write_text("\n".join(json.dumps(each, ensure_ascii=False) for each in rows))
+    assert read_partitions(path).num_rows == 2
 
 
 def test_parquet_that_was_damaged_is_refused(refused, tmp_path):
