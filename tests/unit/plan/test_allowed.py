@@ -18,7 +18,7 @@ from kafka_medic.plan.files.report import figure_rows, render_report
 from kafka_medic.plan.files.report_data import report_data
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import Problem, ProblemError
-from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relieve, Relocation, SpreadRacks
 from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.relocate import plan_relocation
 from kafka_medic.plan.verify.moves import verify_moves
@@ -351,6 +351,24 @@ def test_a_partition_that_a_limit_leaves_out_needs_no_broker_to_go_to():
     plan = plan_relocation(request)
     assert verify_moves(request, plan) == []
     assert list(final(plan)) == [("b", 0)]
+
+
+def test_a_bound_that_disks_put_out_of_reach_is_not_called_exact():
+    rows = partitions({"t": [[0], [0], [3], [3]]}, sizeBytes=pa.array([5] * 4))
+    room = (0, 5, 10**6, 0)
+    free = tuple(replace(broker, disk_free=bytes_) for broker, bytes_ in zip(brokers(4), room, strict=True))
+    plan = plan_local(Problem(rows, free, 2))
+    figure = plan.summary.replicas_per_broker
+    assert (figure.max, figure.bound) == (3, 2)
+    assert not plan.summary.bounds["replicasPerBroker"].exact
+
+
+def test_a_bound_of_a_relieved_disk_is_of_the_replicas_that_move():
+    replicas = [[0, 1], [2, 0]]
+    isr = pa.array(replicas, pa.list_(pa.int32()))
+    rows = partitions({"t": replicas}, sizeBytes=pa.array([10, 10]), isr=isr, leader=pa.array([0, 2], pa.int32()))
+    plan = plan_relocation(Relocation(rows, brokers("bbaa"), Relieve(((0, 5),)), Allowed()))
+    assert "move the same replicas" in plan.summary.bounds["replicasPerBroker"].over
 
 
 def test_where_no_broker_is_up_nothing_can_be_spread():

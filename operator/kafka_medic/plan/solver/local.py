@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kafka_medic.plan.allowed import Allowed, LeftOut
-from kafka_medic.plan.bounds import BY_BYTES, RAISE
+from kafka_medic.plan.bounds import BY_BYTES, RAISE, Bounds
 from kafka_medic.plan.columns import Columns, Ints
 from kafka_medic.plan.leaders.balance import balance_leaders
 from kafka_medic.plan.leaders.topic_leaders import spread_leaders
@@ -39,7 +39,7 @@ from kafka_medic.plan.water_filling import Basin
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import Handicap, handicap
 
-__all__ = ["Placed", "bytes_spread", "finish", "place", "place_allowed", "plan_local"]
+__all__ = ["Placed", "beside_disks", "bytes_spread", "finish", "place", "place_allowed", "plan_local"]
 
 DEFAULT_LIMITS = WaveLimits()
 TRIES = 6
@@ -72,8 +72,16 @@ def plan_local(problem: Problem, limits: WaveLimits = DEFAULT_LIMITS) -> Plan:
     if problem.by_bytes:
         even = _bytes_evened(columns, problem.brokers, placed)
         bounds = BY_BYTES
-    summary = replace(plan.summary, bytes_per_broker=even, bounds=problem.allowed.among(bounds))
-    return replace(plan, summary=summary)
+    bounds = beside_disks(problem.allowed.among(bounds), plan, problem.brokers)
+    return replace(plan, summary=replace(plan.summary, bytes_per_broker=even, bounds=bounds))
+
+
+def beside_disks(bounds: Bounds, plan: Plan, brokers: Sequence[Broker]) -> Bounds:
+    """The bounds; that on replicas knows nothing of disks, so where they are known it may be out of reach."""
+    replicas, name = plan.summary.replicas_per_broker, "replicasPerBroker"
+    if replicas.max <= replicas.bound or (room_of(brokers) < 0).all():
+        return bounds
+    return {**bounds, name: replace(bounds[name], exact=False)}
 
 
 def place_allowed(

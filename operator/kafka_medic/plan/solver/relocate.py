@@ -21,7 +21,7 @@ from kafka_medic.plan.solver.aggregate import classify
 from kafka_medic.plan.solver.disk_capacity import arriving, capacity_of, fit
 from kafka_medic.plan.solver.even_bytes import bytes_evened
 from kafka_medic.plan.solver.limits import ENDLESS, Room, beyond, hopeless, room_within
-from kafka_medic.plan.solver.local import DEFAULT_LIMITS, Placed, finish, place_allowed
+from kafka_medic.plan.solver.local import DEFAULT_LIMITS, Placed, beside_disks, finish, place_allowed
 from kafka_medic.plan.solver.quotas import best_spread
 from kafka_medic.plan.solver.rebalance import Holders, change_kept, even_out, exchange, exchange_path, hand_over
 from kafka_medic.plan.solver.relief import to_relieve
@@ -58,8 +58,8 @@ def plan_relocation(relocation: Relocation, limits: WaveLimits = DEFAULT_LIMITS)
     even = None
     if isinstance(question, LowerImbalance) and question.by_bytes:
         bounds, even = LOWER_BYTES, _bytes_lowered(relocation, after, question.moves)
-    summary = replace(plan.summary, bytes_per_broker=even, bounds=relocation.allowed.among(bounds))
-    return replace(plan, summary=summary)
+    bounds = beside_disks(relocation.allowed.among(bounds), plan, brokers)
+    return replace(plan, summary=replace(plan.summary, bytes_per_broker=even, bounds=bounds))
 
 
 def to_release(relocation: Relocation) -> tuple[Bools, Ints]:

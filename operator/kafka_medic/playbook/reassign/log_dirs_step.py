@@ -281,12 +281,15 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
     if unknown := [s for s in awaited if s.position is Position.UNKNOWN]:
         return StepReport(StepState.UNKNOWN, unknown[0].reason, restores=True)
     if moving := [s for s in where if s.position is Position.MOVING]:
+        unseen = {s.move.batch for s in where if s.position is Position.BEFORE}
+        arrived = {s.move.batch for s in moving} - unseen
         return StepReport(
             StepState.ACT,
             f"cancelling {many(len(moving), 'move')} between log directories",
             intent=AlterLogDirs(f"{step}/cancel", {s.key: s.move.source for s in moving}, gives_back=True),
             target=some(sorted({s.tp for s in moving}), 5),
             restores=True,
+            observed=tuple(f"{step}/batch-{batch}" for batch in sorted(arrived)),
         )
     late = {e.id for e in journal.values() if e.id in sent and on_its_way(e, snapshot)}
     if any(s.position is Position.BEFORE and f"{step}/batch-{s.move.batch}" in late for s in where):

@@ -237,6 +237,9 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
     if sent:
         if any(s.position is Position.UNKNOWN for s in where):
             return StepReport(StepState.UNKNOWN, "the reassignments in flight could not be read", restores=True)
+        unseen = {s.change.wave for s in where if s.position is Position.BEFORE}
+        arrived = {s.change.wave for s in where if s.position is Position.MOVING} - unseen
+        seen = tuple(id_ for wave in sorted(arrived) if (id_ := f"{step}/wave-{wave}") in journal)
         moving = [s for s in where if s.position is Position.MOVING and f"{step}/wave-{s.change.wave}" in journal]
         needed = [s for s in moving if _needed(s)]
         if cancelled := [s for s in moving if s not in needed]:
@@ -248,6 +251,7 @@ def undo(step: str, plan: Plan, journal: Mapping[str, JournalEntry], snapshot: S
                 intent=Reassign(f"{step}/cancel", dict.fromkeys((s.tp for s in now_cancelled), None)),
                 target=_names([s.tp for s in cancelled]),
                 restores=True,
+                observed=seen,
             )
         if needed:
             message = (
