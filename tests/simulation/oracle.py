@@ -65,8 +65,8 @@ class Oracle(Effects):
     replica. `offsets`: what is committed, as far as anybody's doing explains it; `moved`: by somebody else. `through`:
     when a record of the canary was last read back. `anew`: partitions of topics that somebody has deleted or made anew;
     `incarnations`: by plan, the topic ids there were when a person has read it. `late_settings`: made by requests that
-    came late, as `late_moves` between disks; `shifted`: replicas that somebody else has moved between disks;
-    `true_times`: when an entry of a journal was first seen in that state, or to be sent at that time, as clocks are
+    came late, as `late_moves` between disks, or left on a dead broker; `shifted`: replicas that somebody else has moved
+    between disks; `true_times`: when an entry of a journal was first seen in that state, or to be sent at that time, as clocks are
     off. `waits`: by approved run that only a lighter run at rest keeps waiting, since when."""
 
     def __init__(self, kafka: SimKafka, api: SimApi, starting: set[int]) -> None:
@@ -463,6 +463,13 @@ class Oracle(Effects):
         named = {kv for kv in changed if "throttled" in kv[0][2] or kv[0][2] == LOG_DIR_RATE}
         return {kv for kv in named if kv[0] not in self.late_settings}
 
+    def _on_dead_brokers(self, status: dict[str, Any]) -> set[Any]:
+        """The throttles that a run which was given up may leave: nobody can read or set them. That it awaits these
+        brokers for half an hour is a scenario's, since clocks are set here."""
+        if all(entry["id"] != "give-up" for entry in status.get("journal") or ()):
+            return set()
+        return {key for key, _ in self.throttled() if key[0] == "BROKER" and int(key[1]) not in self.kafka.up}
+
     def _run(self, run: dict[str, Any], now: float) -> None:
         status, uid = run.get("status") or {}, run["metadata"]["uid"]
         after, before = status.get("phase"), self.phases.get(uid)
@@ -482,6 +489,7 @@ class Oracle(Effects):
         if after == "Running" and before == "Approved":
             self._begins(run, now)
         if after in ENDED and before not in ENDED:
+            self.late_settings |= self._on_dead_brokers(status)
             if self.throttled() or status.get("restoreOwed"):
                 self.blame(f"{after} and a throttle is left: {self.throttled()}")
             self._moved_within(status, after)
