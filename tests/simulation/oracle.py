@@ -66,8 +66,8 @@ class Oracle(Effects):
     when a record of the canary was last read back. `anew`: partitions of topics that somebody has deleted or made anew;
     `incarnations`: by plan, the topic ids there were when a person has read it. `late_settings`: made by requests that
     came late, as `late_moves` between disks, or left on a dead broker; `shifted`: replicas that somebody else has moved
-    between disks; `true_times`: when an entry of a journal was first seen in that state, or to be sent at that time, as clocks are
-    off. `waits`: by approved run that only a lighter run at rest keeps waiting, since when."""
+    between disks; `true_times`: when an entry of a journal was first seen in that state, or to be sent at that time, as
+    clocks are off. `waits`: by approved run that only a lighter run at rest keeps waiting, since when."""
 
     def __init__(self, kafka: SimKafka, api: SimApi, starting: set[int]) -> None:
         super().__init__()
