@@ -35,3 +35,10 @@ def held(world: World, broker: int = LAST) -> list[str]:
 
 def throttles(world: World) -> list[tuple[str, str, str]]:
     return [key for key in world.kafka.dynamic if "throttled" in key[2]]
+
+
+def lose(world: World, broker: int = LAST) -> None:
+    """With its node and its volume: nothing starts it again."""
+    world.kafka.stop(broker)
+    assert world.pods is not None
+    world.pods._put(broker, ready=False, keep=True)

@@ -13,7 +13,7 @@ from kafka_medic.clients.failures import FailureKind, WriteFailed
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import ReplicaMoves, ReplicaRemovals
-from tests.scenario.four_brokers import LAST, QUIET, four_brokers, held, throttles
+from tests.scenario.four_brokers import LAST, QUIET, four_brokers, held, lose, throttles
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.kafka import SimKafka
@@ -158,9 +158,7 @@ def test_a_broker_that_dies_meanwhile_is_replaced_once_the_run_is_rejected(zooke
     world.kafka.copies_per_tick = 0
     world.approve(world.until_phase("AwaitingApproval"))
     world.until(lambda: any(part.adding for part in world.kafka.partitions.values()))
-    world.kafka.stop(LAST)
-    assert world.pods is not None
-    world.pods._put(LAST, ready=False, keep=True)
+    lose(world)
     for _ in range(3):
         world.step(60)
     world.approve(world.run(), decision="Reject")

@@ -17,6 +17,7 @@ from kafka_medic.resources.errors import ResourceError
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import LogDirMoves, Plan, ReplicaMoves, ReplicaRemovals
+from tests.scenario.four_brokers import lose
 from tests.scenario.test_relieve_disk import FILLS, GB, HOT, LOGS, asked, filling, finding, message_of, proposed
 from tests.simulation.deaths import Interrupted
 from tests.simulation.kafka import SimKafka
@@ -241,9 +242,7 @@ def test_a_broker_that_restarts_in_the_middle_of_a_copy_continues_it() -> None:
 def test_a_broker_that_dies_in_the_middle_of_a_copy_does_not_hold_a_rejected_run_for_ever() -> None:
     world = crowded()
     started(world)
-    world.kafka.stop(FILLS)
-    assert world.pods is not None
-    world.pods._put(FILLS, ready=False, keep=True)
+    lose(world, FILLS)
     for _ in range(3):
         world.step(60)
     world.approve(world.run(), decision="Reject")

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_medic.cluster.snapshot import TopicPartition
 from kafka_medic.resources.remediation_plan import ReplicaMoves
-from tests.scenario.four_brokers import LAST, QUIET, four_brokers, held, throttles
+from tests.scenario.four_brokers import LAST, QUIET, four_brokers, held, lose, throttles
 from tests.simulation.brokers import MIN_ISR
 from tests.simulation.deaths import Interrupted, Moments
 from tests.simulation.kafka import SimKafka
@@ -16,13 +16,6 @@ from tests.thorough import THOROUGH, only
 EVERY = 1 if THOROUGH else 40
 """`make simulate` dies at every moment, `make check` at some."""
 FIVE: dict[int, str | None] = {0: "a", 1: "b", 2: "c", 3: "a", 4: "b"}
-
-
-def lose(world: World, broker: int = LAST) -> None:
-    """With its node and its volume: nothing starts it again."""
-    world.kafka.stop(broker)
-    assert world.pods is not None
-    world.pods._put(broker, ready=False, keep=True)
 
 
 @pytest.fixture
