@@ -133,6 +133,7 @@ def test_no_plan_with_too_little_disk_space(world: World) -> None:
     run = world.run()
     assert run.status.phase is Phase.PLANNING
     assert "bytes of new replicas and has room for 0" in str(run.status.message)
+    assert " --" not in str(run.status.message), "a run has no options of the command"
 
 
 def test_the_plan_reports_unknown_disk_space(world: World) -> None:

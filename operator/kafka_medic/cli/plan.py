@@ -22,6 +22,7 @@ from kafka_medic.cli.plan_spark import on_spark, spark_settings, verified_on_spa
 from kafka_medic.cli.progress import working
 from kafka_medic.plan.allowed import MOST, Allowed
 from kafka_medic.plan.arrow import compute, leave_pandas_out, names
+from kafka_medic.plan.broker import NoRoomError
 from kafka_medic.plan.estimate import Estimate, estimate
 from kafka_medic.plan.files.artifact import NotPlacedError, refuse_directory
 from kafka_medic.plan.files.inputs import InputError, is_parquet, parquet_rows, read_brokers, read_partitions
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         output.note(str(error))
     except ProblemError as error:
         path = args.brokers or args.partitions if error.table == "brokers" else args.partitions
-        output.note(f"{path}: {error}")
+        output.note(f"{path}: {error}{_more_room(args) if isinstance(error, NoRoomError) else ''}")
     except DefectError:
         return DEFECT
     except NotPlacedError as error:
@@ -63,6 +64,11 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         output.note(f"{args.output}: cannot be written: {error.strerror or error}")
     return BAD_INPUT
+
+
+def _more_room(args: argparse.Namespace) -> str:
+    """What else helps where disks are full: an option of this question."""
+    return ", or free fewer bytes" if args.asked == RELIEF else ", or set --max-bytes-per-broker"
 
 
 def _run(args: argparse.Namespace) -> int:

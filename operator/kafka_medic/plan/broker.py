@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 
-__all__ = ["Broker", "Disk", "ProblemError", "check_brokers", "rack_names", "with_least_disk"]
+__all__ = [
+    "Broker",
+    "Disk",
+    "NoRoomError",
+    "ProblemError",
+    "check_brokers",
+    "rack_names",
+    "refuse_overflow",
+    "with_least_disk",
+]
 
 LARGEST_DISK = 1 << 60
 """1 EiB."""
+MOST_SHARED = 1 << 62
+"""Bytes for the lightest broker's share, if it were as heavy as the heaviest: shares are computed in 64 bits."""
 HEAVIEST = 1000.0
 """How many times an ordinary broker one may count; and as small a part of it."""
 
@@ -25,6 +36,13 @@ class ProblemError(ValueError):
         self.reason = reason
         self.table = table
         super().__init__(reason if row is None else f"row {row}: {reason}")
+
+
+class NoRoomError(ProblemError):
+    """No plan was found that keeps to the room on disk."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(None, f"{reason}. Make room on disk, add brokers, or exclude topics", "brokers")
 
 
 @dataclass(frozen=True)
@@ -101,3 +119,13 @@ def _fault(broker: Broker, seen: Container[int]) -> str | None:
     if not 1 / HEAVIEST <= weight <= HEAVIEST:
         return f"weight {weight} of broker {number} is not between {1 / HEAVIEST} and {HEAVIEST:.0f}"
     return None
+
+
+def refuse_overflow(brokers: Iterable[Broker], total: int) -> None:
+    """Raise ProblemError if so many bytes cannot be shared among live brokers of these weights."""
+    weights = [broker.weight for broker in brokers if broker.alive] or [1.0]
+    if total * (max(weights) / min(weights)) >= MOST_SHARED:
+        reason = (
+            f"{total:,} bytes cannot be shared by weights of {min(weights):g} to {max(weights):g}: bring them closer"
+        )
+        raise ProblemError(None, reason, "brokers")

@@ -49,6 +49,7 @@ LEFT_OUT_SCHEMA: pa.Schema = pa.schema(_LEFT_OUT_FIELDS)
 class Spread:
     """Fewest and most per live broker after the plan.
 
+    min: 0 also where a broker has so much less than its share that one of average share would hold less than nothing.
     bound: the smallest maximum of the plans that `plan.bounds` names for this figure. any_plan: of all plans that there
     are, also those that move more, or have others lead: the mean, rounded up.
     """

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kafka_medic.plan.allowed import Allowed, LeftOut
 from kafka_medic.plan.arrow import Column, integers
-from kafka_medic.plan.broker import Broker, ProblemError, check_brokers, rack_names
+from kafka_medic.plan.broker import Broker, ProblemError, check_brokers, rack_names, refuse_overflow
 from kafka_medic.plan.columns import BadRowError, Bools, Columns, Ints, read_columns
 from kafka_medic.plan.lists import codes_among
 from kafka_medic.plan.model import Plan
@@ -84,6 +84,8 @@ class Problem:
         stuck = dead_replicas(columns, ordered) & (missing > 0)
         missing[stuck] = 0
         check_reachable(columns, missing, ordered)
+        if self.by_bytes:
+            refuse_overflow(ordered, int(columns.size.astype(np.float64) @ (columns.held_count + missing)))
         object.__setattr__(self, "missing", missing)
         object.__setattr__(self, "left_out", np.where(stuck, LeftOut.DEAD_REPLICA, LeftOut.NOT).astype(np.int8))
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kafka_medic.plan.broker import Broker
 from kafka_medic.plan.columns import Ints
-from kafka_medic.plan.problem import Broker
 
 __all__ = ["Handicap", "handicap"]
 

@@ -448,14 +448,14 @@ def test_moves_are_divided_among_racks_that_cannot_give_each_other_replicas():
 
 @pytest.fixture
 def call(tmp_path, capsys):
-    def run(*options, rows=((1, 2), (1, 3), (2, 3), (4, 1)), **fields):
+    def run(*options, rows=((1, 2), (1, 3), (2, 3), (4, 1)), free=None, **fields):
         listed = [
             {"topic": "t" if n else "u", "partition": max(n - 1, 0), "replicas": row, "sizeBytes": 10}
             | {name: values[n] for name, values in fields.items()}
             for n, row in enumerate(rows)
         ]
         (tmp_path / "p.json").write_text(json.dumps(listed))
-        (tmp_path / "b.json").write_text(json.dumps([{"id": n} for n in range(1, 7)]))
+        (tmp_path / "b.json").write_text(json.dumps([{"id": n, "diskFree": (free or {}).get(n)} for n in range(1, 7)]))
         line = ["plan", *options, "--partitions", str(tmp_path / "p.json"), "--brokers", str(tmp_path / "b.json")]
         code = main.main([*line, "--output", str(tmp_path / "out"), "-o", "json"])
         printed = capsys.readouterr()
@@ -494,6 +494,21 @@ def test_an_option_that_cannot_be_used_is_named(call, options, reason):
     assert code == 4
     assert reason in err
     assert not made.exists()
+
+
+@pytest.mark.parametrize(
+    ("question", "way_out"),
+    [
+        (("replace-broker", "--broker", "1", "--skip-lost"), "or exclude topics, or set --max-bytes-per-broker"),
+        (("relieve-disk", "--free", "1=20"), "or exclude topics, or free fewer bytes"),
+    ],
+)
+def test_a_refusal_for_want_of_room_names_an_option_that_the_question_has(call, question, way_out):
+    rows = ((1, 2), (1, 2), (2, 3), (2, 4))
+    code, _, err, made = call(*question, rows=rows, isr=rows, free={2: 0, 3: 10, 4: 0, 5: 0, 6: 0})
+    assert (code, made.exists()) == (4, False)
+    assert "the new replicas cannot be placed: 20 bytes of new replicas have room of 10 on all brokers together" in err
+    assert way_out in err
 
 
 def test_an_excluded_broker_is_none_of_those_that_a_topic_has_to_go_to():

@@ -75,3 +75,14 @@ def test_shares_are_what_handing_out_one_by_one_gives(brokers, amount):
     got = [level[b] for b in range(len(count)) if count[b] > load[b]]
     assert len(set(got)) <= 1
     assert all(level[b] >= got[0] for b in range(len(count)) if got)
+
+
+def test_no_figure_is_less_than_nothing():
+    """A broker that should take a replica and may not has one less than its share, and the average share was 0."""
+    listed = tuple(Broker(n, weight=weight) for n, weight in enumerate((0.001, 1000, 1, 0.001)))
+    problem = Problem(partitions({"t": [[1], [1]]}), listed, 2)
+    plan = plan_local(problem)
+    assert (plan.summary.replicas_per_broker.min, plan.summary.replicas_per_broker.max) == (0, 2)
+    assert verify(problem, plan) == []
+    _, done = planned_in_blocks(problem.partitions, Question(listed, Wanted(2)), 1)
+    assert (done.problems, done.summary.replicas_per_broker.min) == ((), 0)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kafka_medic.plan.broker import Broker, Disk, ProblemError
+from kafka_medic.plan.broker import Broker, Disk, NoRoomError
 from kafka_medic.plan.columns import Bools, Ints
 from kafka_medic.plan.solver.packing import bytes_bound, pack
 from kafka_medic.plan.solver.sites import Sites
@@ -29,6 +29,7 @@ FAR = 16
 CLOSE = 1.01
 """How far above its bound the fullest broker is left without packing anew, which takes some time for each replica."""
 ENDLESS = np.iinfo(np.int64).max
+UNPROVEN = "no plan was found that fits, and it is not known whether there is one"
 
 
 def capacity_of(brokers: Sequence[Broker]) -> Ints:
@@ -88,14 +89,13 @@ def excess_in_directories(added: Ints, size: Ints, brokers: Sequence[Broker]) ->
 
 
 def refuse_full_directories(added: Ints, size: Ints, brokers: Sequence[Broker]) -> None:
-    """Raise ProblemError if a log directory may get more bytes than it has free."""
+    """Raise NoRoomError if a log directory may get more bytes than it has free."""
     for at, coming, disk in excess_in_directories(added, size, brokers):
         reason = (
             f"{disk.dir} of broker {brokers[at].id} may get {coming:,} bytes of new replicas and has room for "
-            f"{disk.free:,}, as Kafka chooses the directory with the fewest partitions; no plan was found that fits, "
-            "and it is not known whether there is one. Make room on disk, add brokers, or exclude topics"
+            f"{disk.free:,}, as Kafka chooses the directory with the fewest partitions; {UNPROVEN}"
         )
-        raise ProblemError(None, reason, "brokers")
+        raise NoRoomError(reason)
 
 
 def fit_directories(
@@ -115,22 +115,19 @@ def fit_directories(
 
 
 def refuse_overfull(coming: Ints, brokers: Sequence[Broker], proof: str | None = None) -> None:
-    """Raise ProblemError if more bytes (int64[B]) come to a broker than it has free capacity. proof: why no plan fits,
-    None where that is not known."""
+    """Raise NoRoomError if more bytes (int64[B]) come to a broker than it has free capacity. proof: why the new
+    replicas cannot be placed, None where that is not known."""
     capacity = room_of(brokers)
     over = np.flatnonzero((capacity >= 0) & (coming > capacity))
     if not len(over):
         return
     at = int(over[np.argmax(coming[over] - capacity[over])])
     more = f", and {len(over) - 1} more brokers have too little as well" if len(over) > 1 else ""
-    known = (
-        f"no plan fits: {proof}" if proof else "no plan was found that fits, and it is not known whether there is one"
-    )
     reason = (
         f"broker {brokers[at].id} would get {coming[at]:,} bytes of new replicas and has room for {capacity[at]:,}"
-        f"{more}; {known}. Make room on disk, add brokers, exclude topics, or set --max-bytes-per-broker"
+        f"{more}; {proof or UNPROVEN}"
     )
-    raise ProblemError(None, reason, "brokers")
+    raise NoRoomError(reason)
 
 
 def fit(held: Ints, added: Ints, sites: Sites, size: Ints, capacity: Ints) -> Ints:

@@ -245,10 +245,12 @@ def finish(
 
 
 def _no_room(columns: Columns, rows: Ints, added: Ints, brokers: Sequence[Broker]) -> str | None:
-    """Why no plan for these partitions (int64[n] rows of the columns) fits the disks, None where that is not known."""
+    """Why no plan that adds as much to these partitions (int64[n] rows of the columns) fits the disks, None where that
+    is not known."""
     sites = sites_of(brokers, np.zeros(len(brokers), dtype=np.int64))
     missing = (added >= 0).sum(axis=1).astype(np.int32)
-    names = [f"rack {name}" for name in rack_names(brokers)]
+    alone = [f"broker {broker.id}" for broker in brokers if broker.alive]
+    names = [f"rack {name}" for name in rack_names(brokers)] or alone
     return needs_more_room(columns.held[rows], missing, columns.size[rows], sites, room_of(brokers), names)
 
 
@@ -296,4 +298,4 @@ def _topics(
 def _spread(load: Ints, bound: int, average: int) -> Spread:
     most = int(load.max(initial=0))
     mean = -(-int(load.sum()) // max(len(load), 1))
-    return Spread(int(load.min(initial=most)) - average, most - average, bound - average, mean - average)
+    return Spread(max(int(load.min(initial=most)) - average, 0), most - average, bound - average, mean - average)

@@ -22,6 +22,7 @@ from kafka_medic.plan.water_filling import Basin, water_fill
 
 __all__ = ["bytes_bound", "needs_more_room", "pack"]
 
+NO_PLACE = "the new replicas cannot be placed"
 UNITS = 1_000_000
 """Parts of all bytes that the flow works with."""
 LARGEST_SUBSETS = 10
@@ -128,8 +129,8 @@ def _flow(kinds: Kinds, kind: Ints, size: Ints, sites: Sites, room: Ints) -> tup
 def needs_more_room(
     held: Ints, missing: Ints, size: Ints, sites: Sites, room: Ints, names: Sequence[str]
 ) -> str | None:
-    """Why no plan that spreads partitions over racks at best fits the room (int64[B], below 0: any), None where that is
-    not proven. names: of the racks, none if brokers have none; the rest as in `pack`."""
+    """Why new replicas cannot be placed in the room (int64[B], below 0: any), or not with the best possible racks; None
+    where that is not proven. names: of the racks; the rest as in `pack`."""
     size, takes = np.maximum(size, 0), sites.rack >= 0
     free = np.where(room < 0, int((size * missing).sum()), room)
     able = np.where(takes, free, -1)
@@ -140,7 +141,7 @@ def needs_more_room(
         fits = int((here >= size[row]).sum())
         if fits < missing[row]:
             return (
-                f"{missing[row]:,} replicas of {size[row]:,} bytes need a broker each, but {fits:,} others "
+                f"{NO_PLACE}: {missing[row]:,} replicas of {size[row]:,} bytes need a broker each, but {fits:,} others "
                 "have room for it"
             )
     smallest = int(size[size > 0].min(initial=0))
@@ -150,10 +151,12 @@ def needs_more_room(
     for racks, least in _least_bytes(kinds, kind, size, sites):
         have = int(of_rack[racks].sum())
         if least > have:
-            if not names or len(racks) == sites.racks:
-                return f"{least:,} bytes of new replicas have room of {have:,} on all brokers together"
+            if len(racks) == sites.racks:
+                return f"{NO_PLACE}: {least:,} bytes of new replicas have room of {have:,} on all brokers together"
             where = ", ".join(names[rack] for rack in racks)
-            return f"spread over racks at best, {least:,} bytes come to {where} with room for {have:,}"
+            # Where each broker is a rack of its own, no plan is better spread than another.
+            best = " with the best possible racks" if int(sites.live_sizes().max()) > 1 else ""
+            return f"{NO_PLACE}{best}: {least:,} bytes come to {where} with room for {have:,}"
     return None
 
 

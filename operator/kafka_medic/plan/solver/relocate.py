@@ -15,7 +15,7 @@ import numpy as np
 from kafka_medic.plan.bounds import LEAVE, LOWER_BYTES, LOWER_IMBALANCE, RELIEVE, SPREAD_RACKS, SPREAD_RACKS_RELAXED
 from kafka_medic.plan.columns import Bools, Columns, Ints
 from kafka_medic.plan.model import Plan, Spread
-from kafka_medic.plan.problem import Broker, ProblemError, check_reachable
+from kafka_medic.plan.problem import Broker, check_reachable
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relieve, Relocation, SpreadRacks
 from kafka_medic.plan.solver.aggregate import classify
 from kafka_medic.plan.solver.disk_capacity import arriving, capacity_of, fit
@@ -232,7 +232,6 @@ def _lower(relocation: Relocation, moves: int, *, by_bytes: bool) -> tuple[Ints,
     was = (held + fair.extra)[alive]
     room = room_of_brokers(relocation)
     if by_bytes:
-        _refuse_overflow(relocation)
         bytes_held = stored(columns.held, columns.size, brokers)
         after = bytes_evened(relocation, bytes_held, held + fair.extra, moves, room)
     else:
@@ -241,17 +240,6 @@ def _lower(relocation: Relocation, moves: int, *, by_bytes: bool) -> tuple[Ints,
     least = int(np.maximum(was - now, 0).sum())  # to come to these very loads
     none = np.zeros(0, dtype=np.int64)
     return after, Placed(none, none, levels(was, moves)[0], fair, least)
-
-
-def _refuse_overflow(relocation: Relocation) -> None:
-    """Shares of bytes by weight are computed in 64 bits."""
-    weights = [broker.weight for broker in relocation.brokers if broker.alive] or [1.0]
-    total = sum((relocation.columns.size * relocation.columns.held_count).tolist())
-    if total * (max(weights) / min(weights)) >= ENDLESS:
-        reason = (
-            f"{total:,} bytes cannot be shared by weights of {min(weights):g} to {max(weights):g}: bring them closer"
-        )
-        raise ProblemError(None, reason, "brokers")
 
 
 def stored(held: Ints, size: Ints, brokers: Sequence[Broker]) -> Ints:
@@ -272,7 +260,8 @@ def _bytes_lowered(relocation: Relocation, after: Ints, moves: int) -> Spread:
     bound = levels(was, min(moves * int(columns.size.max(initial=0)), ENDLESS))[0]
     mean = -(-int(now.sum()) // max(len(now), 1))
     most = int(now.max(initial=0))
-    return Spread(int(now.min(initial=most)) - average, most - average, bound - average, mean - average)
+    least = max(int(now.min(initial=most)) - average, 0)
+    return Spread(least, most - average, bound - average, mean - average)
 
 
 def room_of_brokers(relocation: Relocation) -> Room:

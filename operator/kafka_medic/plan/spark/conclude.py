@@ -253,4 +253,4 @@ def _most(load: Ints, fair: Handicap, alive: Bools) -> int:
 
 def _spread(load: Ints, bound: int, fair: Handicap, alive: Bools) -> Spread:
     most, counted = _most(load, fair, alive), (load + fair.extra)[alive] - fair.average
-    return Spread(int(counted.min(initial=most)), most, bound, -(-int(counted.sum()) // max(len(counted), 1)))
+    return Spread(max(int(counted.min(initial=most)), 0), most, bound, -(-int(counted.sum()) // max(len(counted), 1)))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from kafka_medic.plan.broker import refuse_overflow
 from kafka_medic.plan.columns import Ints
 from kafka_medic.plan.relocation import SpreadRacks
 from kafka_medic.plan.solver.aggregate import merge
@@ -265,6 +266,7 @@ def _by_bytes(surveys: Sequence[Survey], sites: Sites, missing: int, question: Q
     base, live = np.sum([found.stored for found in surveys], axis=0), np.flatnonzero(sites.rack >= 0)
     coming = np.array([found.sent.sum() for found in surveys], dtype=np.int64)
     total = int(coming.sum())
+    refuse_overflow(question.standing, int(base.sum()) + total)
     base = base + handicap(question.standing, base, total).extra
     wish = np.zeros(len(base))
     wish[live] = water_fill(base[live], total)

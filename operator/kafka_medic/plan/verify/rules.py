@@ -517,8 +517,9 @@ class Check:
         fair = handicap(live, held, int(total.sum() - held.sum()))
         count = total + fair.extra - fair.average
         problems = []
-        if len(count) and (spread.min, spread.max) != (count.min(), count.max()):
-            problems.append(f"the summary says {name} {spread.min}..{spread.max}, counted {count.min()}..{count.max()}")
+        least = max(int(min(count, default=0)), 0)
+        if len(count) and (spread.min, spread.max) != (least, count.max()):
+            problems.append(f"the summary says {name} {spread.min}..{spread.max}, counted {least}..{count.max()}")
         mean = -(-int(count.sum()) // max(len(count), 1))
         if spread.any_plan != mean:
             problems.append(f"{name}: no plan is below {mean}, where the summary says {spread.any_plan}")

@@ -47,18 +47,19 @@ def test_replicas_are_packed_where_swaps_find_no_room():
 
 
 @pytest.mark.parametrize(
-    ("room", "size", "proof"),
+    ("racks", "room", "size", "proof"),
     [
-        ((100, 9, 9), [10], "2 replicas of 10 bytes need a broker each, but 1 others have room for it"),
-        ((29, 30, 30), [20, 20, 20], "120 bytes of new replicas have room of 89 on all brokers together"),
-        ((50, 500, 500), [20, 20, 20], "60 bytes come to rack b with room for 50"),
+        ("abcc", (100, 9, 9), [10], ": 2 replicas of 10 bytes need a broker each, but 1 others have room for it"),
+        ("abcc", (29, 30, 30), [20, 20, 20], ": 120 bytes of new replicas have room of 89 on all brokers together"),
+        ("abcc", (50, 500, 500), [20] * 3, " with the best possible racks: 60 bytes come to rack b with room for 50"),
+        ([None] * 4, (25, 25, 500), [20] * 3, ": 60 bytes come to broker 1, broker 2 with room for 50"),
     ],
 )
-def test_a_refusal_proves_that_nothing_fits(room, size, proof):
+def test_a_refusal_proves_that_nothing_fits(racks, room, size, proof):
     table = partitions({"t": [[0]] * len(size)}, sizeBytes=pa.array(size))
-    racks = "bcc"
-    brokers = (Broker(0, "a", disk_free=0), *(Broker(n + 1, racks[n], disk_free=free) for n, free in enumerate(room)))
-    with pytest.raises(ProblemError, match=f"no plan fits: .*{proof}"):
+    free = (0, *room)
+    brokers = tuple(Broker(n, rack, disk_free=free[n]) for n, rack in enumerate(racks))
+    with pytest.raises(ProblemError, match=f"the new replicas cannot be placed{proof}"):
         plan_local(Problem(table, brokers, 3))
 
 

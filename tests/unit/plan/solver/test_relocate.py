@@ -12,8 +12,9 @@ from kafka_medic.cli import main
 from kafka_medic.plan.allowed import Allowed
 from kafka_medic.plan.estimate import estimate
 from kafka_medic.plan.model import PLAN_SCHEMA, Spread
-from kafka_medic.plan.problem import Broker, ProblemError
+from kafka_medic.plan.problem import Broker, Problem, ProblemError
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
+from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.relocate import plan_relocation
 from kafka_medic.plan.verify.moves import verify_moves
 from tests.unit.plan.cluster_tables import brokers, partitions
@@ -144,6 +145,8 @@ def test_weights_that_are_too_far_apart_for_so_many_bytes_are_refused():
     table = partitions({"t": [[n % 2] for n in range(20)]}, sizeBytes=[10**13] * 20)
     with pytest.raises(ProblemError, match=r"cannot be shared by weights of 0\.001 to 1000"):
         plan_relocation(Relocation(table, listed, LowerImbalance(100, by_bytes=True)))
+    with pytest.raises(ProblemError, match=r"cannot be shared by weights of 0\.001 to 1000"):
+        plan_local(Problem(table, listed, 2, by_bytes=True))
 
 
 def test_a_plan_for_bytes_owes_its_figure_and_numbers_as_even_as_before():
