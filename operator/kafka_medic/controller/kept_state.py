@@ -26,6 +26,7 @@ from kafka_medic.resources.kafkacluster_status import (
     KafkaClusterStatus,
     LeaderlessStatus,
     LogEndRegressionStatus,
+    RecreatedTopicStatus,
 )
 
 NEED_EVERY_VIEW = frozenset(
@@ -85,7 +86,7 @@ class KeptState:
 def from_status(status: KafkaClusterStatus) -> DetectorMemory:
     """The memory as the operator before left it. What it saw of log ends and of groups' progress begins anew."""
     regressions = tuple(
-        Regression(r.topic, r.partition, r.before, r.after, r.at, r.epoch_before, r.epoch_after, r.groups)
+        Regression(r.topic, r.partition, r.before, r.after, r.at, r.epoch_before, r.epoch_after, r.groups, r.topic_id)
         for r in status.log_end_regressions
     )
     leaderless = {
@@ -96,7 +97,8 @@ def from_status(status: KafkaClusterStatus) -> DetectorMemory:
         if o.partition is not None
     }
     longest = tuple(Outage(o.topic, o.milliseconds / 1000, o.at) for o in status.longest_leaderless)
-    return restored(regressions, status.log_end_regressions_dropped or 0, longest, leaderless)
+    recreated = {t.topic: t.at for t in status.recreated_topics}
+    return restored(regressions, status.log_end_regressions_dropped or 0, longest, leaderless, recreated)
 
 
 def status_fields(memory: DetectorMemory, now: datetime) -> dict[str, Any]:
@@ -111,6 +113,9 @@ def status_fields(memory: DetectorMemory, now: datetime) -> dict[str, Any]:
         "leaderless": _leaderless(memory, now),
         "log_end_regressions": tuple(_regression(r) for r in memory.regressions),
         "log_end_regressions_dropped": memory.dropped or None,
+        "recreated_topics": tuple(
+            RecreatedTopicStatus(topic=topic[:256], at=_whole(at)) for topic, at in memory.recreated.items()
+        ),
     }
 
 
@@ -141,6 +146,7 @@ def _regression(r: Regression) -> LogEndRegressionStatus:
         epoch_before=r.epoch_before,
         epoch_after=r.epoch_after,
         groups=None if r.groups is None else tuple(printable(g)[:256] for g in r.groups),
+        topic_id=r.topic_id,
     )
 
 

@@ -47,6 +47,7 @@ class Regression:
     epoch_before: int | None = None
     epoch_after: int | None = None
     groups: tuple[str, ...] | None = ()
+    topic_id: str | None = None
 
     @property
     def tp(self) -> TopicPartition:
@@ -65,6 +66,7 @@ class Regression:
             before=max(self.before, later.before),
             after=min(self.after, later.after),
             epoch_after=later.epoch_after,
+            topic_id=later.topic_id,
             groups=None if groups is None else tuple(dict.fromkeys(groups))[:MAX_GROUPS],
         )
 
@@ -77,13 +79,22 @@ class Compared:
     regressions: tuple[Regression, ...]
     recreated: frozenset[str]
     partitions: Partitions
+    topic_ids: pa.ChunkedArray[Any]
 
     def passed(self, regression: Regression) -> bool:
         """The topic is gone, or retention has deleted everything that the regression put in doubt."""
-        p = self.partitions
-        topic = pa.chunked_array([pa.array([regression.topic], pa.string())])
-        row = int(p.rows_of(topic, np.array([regression.partition], dtype=np.int64))[0])
+        p, row = self.partitions, self._row(regression)
         return row < 0 or bool(p.log_start.known[row] and p.log_start.values[row] >= regression.before)
+
+    def of_another(self, regression: Regression) -> bool:
+        """The topic that has the name now is another one. An operator that has just started sees it by this alone."""
+        row = self._row(regression)
+        now = None if row < 0 else self.topic_ids[row].as_py()
+        return None not in (regression.topic_id, now) and regression.topic_id != now
+
+    def _row(self, regression: Regression) -> int:
+        topic = pa.chunked_array([pa.array([regression.topic], pa.string())])
+        return int(self.partitions.rows_of(topic, np.array([regression.partition], dtype=np.int64))[0])
 
 
 def compare(
@@ -96,7 +107,7 @@ def compare(
     known = np.flatnonzero(p.log_end.known & (p.log_end.values >= 0))
     fresh = _known_ends(p, topic_ids, snapshot, known)
     if not ends.num_rows or not len(p):
-        return Compared(fresh, (), frozenset(), p)
+        return Compared(fresh, (), frozenset(), p, topic_ids)
     at = p.rows_of(ends["topic"], numbers(ends["partition"]).values)
     there = at >= 0
     has_end = np.zeros(len(p), dtype=np.bool_)
@@ -118,12 +129,13 @@ def compare(
             carried_rows.append(i)
             behind.append(row)
         else:
-            regressions.append(Regression(*p.name(row), int(old[i]), int(p.log_end.values[row]), now, *epochs))
+            ended = int(old[i]), int(p.log_end.values[row])
+            regressions.append(Regression(*p.name(row), *ended, now, *epochs, topic_id=ids[1]))
     if behind:
         fresh = fresh.filter(pa.array(~np.isin(known, behind)))
     if carried_rows:
         fresh = pa.concat_tables([fresh, ends.take(carried_rows)]).combine_chunks()
-    return Compared(fresh, _with_groups(tuple(regressions), snapshot), frozenset(recreated), p)
+    return Compared(fresh, _with_groups(tuple(regressions), snapshot), frozenset(recreated), p, topic_ids)
 
 
 def _known_ends(p: Partitions, topic_ids: pa.ChunkedArray[Any], snapshot: Snapshot, known: Ints) -> pa.Table:

@@ -2,12 +2,13 @@
 partition has no leader, how fast a disk fills.
 
 `remember` folds one Snapshot after another into a DetectorMemory. The memory stays in the operator's process. The
-parts that must outlive it (`regressions`, `longest`, the oldest rows of `leaderless`) go into the KafkaCluster's status
-and come back.
+parts that must outlive it (`regressions`, `recreated`, `longest`, the oldest rows of `leaderless`) go into the
+KafkaCluster's status and come back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -75,6 +76,8 @@ def remember(
         return replace(memory, at=now, unseen_seconds=memory.unseen_seconds + passed)
     topic_ids = snapshot.partitions["topicId"]
     found = compare(memory.ends, p, topic_ids, snapshot, now)
+    anew = {r.topic for r in memory.regressions if found.of_another(r)}
+    found = replace(found, recreated=found.recreated | anew)
     recreated = memory.recreated | dict.fromkeys(sorted(found.recreated), now)
     worst = _worst_first(memory.regressions, found)
     memory = _without(memory, found.recreated)
@@ -119,6 +122,7 @@ def restored(
     dropped: int,
     longest: tuple[Outage, ...],
     leaderless: dict[TopicPartition, Outage],
+    recreated: Mapping[str, datetime],
 ) -> DetectorMemory:
     """A memory from what outlived the process. An interval without a leader goes on from where it was."""
     rows = [
@@ -128,6 +132,7 @@ def restored(
     return DetectorMemory(
         regressions=regressions,
         dropped=dropped,
+        recreated=dict(recreated),
         longest=longest_of(longest, MAX_OUTAGES),
         leaderless=pa.Table.from_pylist(rows, schema=LEADERLESS_SCHEMA),
     )

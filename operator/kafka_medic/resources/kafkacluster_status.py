@@ -16,6 +16,7 @@ MAX_FINDINGS = 50
 MAX_AFFECTED = 100
 MAX_EVIDENCE = 20
 MAX_REGRESSIONS = 100
+MAX_RECREATED = 50
 MAX_OUTAGES = 10
 MAX_LEADERLESS = 20
 MAX_POOLS = 32
@@ -90,6 +91,14 @@ class LogEndRegressionStatus(Model):
         default=None,
         description="Groups whose committed offset was above `after` at that time, at most 10. Absent: unknown.",
     )
+    topic_id: ShortText | None = Field(default=None, description="Kafka's id of the topic. Absent: unknown.")
+
+
+class RecreatedTopicStatus(Model):
+    """A topic that was deleted and recreated. Status keeps it, because committed offsets may be of the topic before."""
+
+    topic: ShortText = Field(description="The topic.")
+    at: Timestamp = Field(description="Time when that was observed.")
 
 
 class LeaderlessStatus(Model):
@@ -209,4 +218,8 @@ class KafkaClusterStatus(Model):
     )
     log_end_regressions_dropped: Count | None = Field(
         default=None, description="Number of log end regressions left out. Absent: none."
+    )
+    recreated_topics: Annotated[tuple[RecreatedTopicStatus, ...], Field(max_length=MAX_RECREATED)] = Field(
+        default=(),
+        description="Topics that were deleted and recreated within spec.probes.rememberFor, the last ones. Truncated.",
     )

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from kafka_medic.cluster.snapshot import Mode, Quorum, Source, SourceState, Voter
+from kafka_medic.controller.kept_state import from_status, status_fields
 from kafka_medic.diagnose.diagnosis import diagnose
 from kafka_medic.diagnose.leaderless import implied_timeout_ms
 from kafka_medic.diagnose.memory import MAX_OUTAGES, MAX_RECREATED, MAX_REGRESSIONS, DetectorMemory, remember
+from kafka_medic.resources.kafkacluster_status import KafkaClusterStatus
 from kafka_medic.resources.vocabulary import Severity
 from tests.unit.cluster import worlds
 
@@ -140,6 +142,18 @@ def test_which_groups_had_passed_it_is_said_to_be_unknown_when_it_is():
     memory = after(world(-15, logEnd=100), replace(world(0, logEnd=89), groups=None))
     evidence = " ".join(found(world(0, logEnd=89), memory=memory)["LogEndRegressed/orders"].evidence)
     assert "which groups had committed beyond it is not known" in evidence
+
+
+def test_what_is_remembered_over_a_restart_is_of_that_topic_and_not_of_its_namesake():
+    """The operator that starts knows no log end; the id that came with the regression says whose it was."""
+    memory = after(world(-45, logEnd=100), world(-30, logEnd=50))
+    again = from_status(KafkaClusterStatus(**status_fields(memory, worlds.NOW)))
+    assert again.regressions == memory.regressions
+    assert remember(again, world(-15, logEnd=60)).regressions == memory.regressions
+    anew = remember(again, world(-15, logEnd=60, topicId="another", leaderEpoch=0))
+    assert (anew.regressions, set(anew.recreated)) == ((), {ORDERS})
+    later = from_status(KafkaClusterStatus(**status_fields(anew, worlds.NOW)))
+    assert later.recreated == anew.recreated
 
 
 def test_topics_made_anew_are_not_remembered_without_bound():

@@ -14,9 +14,9 @@ from kafka_medic.resources.kafkacluster_status import LogEndRegressionStatus
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def spot(offset, epoch=None, *, regression=None, start=5, end=40, leader_epoch=6, epoch_end=None):
+def spot(offset, epoch=None, *, regression=None, start=5, end=40, leader_epoch=6, epoch_end=None, recreated=None):
     tp = TopicPartition("orders", 0)
-    known = {"leader_epoch": leader_epoch, "regression": regression, "epoch_end": epoch_end}
+    known = {"leader_epoch": leader_epoch, "regression": regression, "epoch_end": epoch_end, "recreated": recreated}
     return Spot("billing", "Empty", tp, Committed(offset, epoch), start, end, **known)
 
 
@@ -68,7 +68,13 @@ def test_what_is_there_already_stays():
         (spot(28, 5, epoch_end=17), 17, 0, "end of the commit's leader epoch 5"),
         (spot(28, 5, epoch_end=17, regression=regression()), 17, 0, "end of the commit's leader epoch 5"),
         (spot(28, 5, epoch_end=2), 5, 0, "end of the commit's leader epoch 5"),
-        (spot(50, 6, epoch_end=40), 40, 0, "log end; the group reads nothing again"),
+        (spot(50, 5, epoch_end=40), 40, 0, "log end; the group reads nothing again"),
+        (spot(50, 6, epoch_end=40), 5, 35, "within leader epoch 6 no log loses records"),
+        (spot(50, 0, leader_epoch=0, epoch_end=40), 5, 35, "within leader epoch 0 no log loses records"),
+        (spot(50, 5, epoch_end=17, recreated=NOW), 5, 35, "was deleted and recreated, seen at 2026-01-01T12:00:00"),
+        (spot(28, 5, epoch_end=17, recreated=NOW), 5, 23, "the commit may be of the topic before"),
+        (spot(50, recreated=NOW), 5, 35, "may read up to 35 offsets again"),
+        (spot(28, None, regression=regression(), recreated=NOW), 5, 23, "the commit may be of the topic before"),
     ],
 )
 def test_the_last_good_one(here, offset, again, words):
@@ -86,6 +92,8 @@ def test_the_last_good_one(here, offset, again, words):
         spot(20, 5, regression=regression()),
         spot(31, 5, regression=regression()),
         spot(28, 5, epoch_end=28),  # its epoch reached as far
+        spot(28, 5, epoch_end=28, recreated=NOW),
+        spot(28, recreated=NOW),  # committed since, for all that is known
     ],
 )
 def test_a_group_that_has_read_what_stands_there_now_is_left_alone(here):

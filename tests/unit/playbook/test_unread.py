@@ -23,6 +23,7 @@ from kafka_medic.playbook.reassign import log_dirs_step
 from kafka_medic.playbook.refusal import Refusal
 from kafka_medic.playbook.report import StepState
 from kafka_medic.playbook.settings import defaults_step, min_isr_step, throttle_step
+from kafka_medic.resources.kafkacluster_status import KafkaClusterStatus
 from kafka_medic.resources.playbook import Playbook
 from kafka_medic.resources.remediation import Remediation
 from kafka_medic.resources.remediation_plan import (
@@ -256,11 +257,13 @@ def test_no_offset_to_reset_is_not_nothing_to_do_while_a_group_was_not_read():
     aim = aim_of(settings)
     for why, words in ((NO_LIST, "broker 2"), (NO_OFFSETS, "group billing"), ({}, "")):
         snapshot = worlds.healthy(groups=worlds.groups(("audit", "Empty", "orders", 0, 90)), unread=why)
-        found = chosen(snapshot, settings, aim, ())
+        found = chosen(snapshot, settings, aim, KafkaClusterStatus())
         assert found.spots == ()
         assert [words in told for told in found.untold] == ([True] if why else [])
     other = {Element("groups", "GROUP", "shipping"): "no answer"}
-    assert chosen(worlds.healthy(unread=other), settings, aim, ()).untold == (), "nobody asked for that one"
+    assert chosen(worlds.healthy(unread=other), settings, aim, KafkaClusterStatus()).untold == (), (
+        "nobody asked for that one"
+    )
 
 
 def test_a_time_that_was_not_told_of_one_partition_moves_nothing_there():
@@ -268,7 +271,7 @@ def test_a_time_that_was_not_told_of_one_partition_moves_nothing_there():
     settings = ResetParameters("to-datetime:2026-01-01T00:00:00Z", "billing", None, None)
     aim = aim_of(settings)
     rows = (("billing", "Empty", "orders", n, 50) for n in range(2))
-    found = chosen(worlds.healthy(groups=worlds.groups(*rows)), settings, aim, ())
+    found = chosen(worlds.healthy(groups=worlds.groups(*rows)), settings, aim, KafkaClusterStatus())
     assert [s.tp for s in found.spots] == [ORDERS, PAYMENTS]
     told = ExtraReads(at={ORDERS: None})
     moved = reset_plan.changes(found.spots, aim, told)

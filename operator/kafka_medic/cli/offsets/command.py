@@ -157,7 +157,7 @@ def _backup(args: argparse.Namespace, _: KafkaCluster, __: Kafka, observe: Obser
 
 def _plan(args: argparse.Namespace, cluster: KafkaCluster, kafka: Kafka, observe: Observe) -> int:
     snapshot, settings, aim = _found(args, observe, args.to)
-    found = chosen(snapshot, settings, aim, cluster.status.log_end_regressions)
+    found = chosen(snapshot, settings, aim, cluster.status)
     extra_reads = about(found.spots, aim, snapshot.taken_at)
     found_offsets = answers(kafka, extra_reads)
     if extra_reads.ms is not None and found_offsets.at is None:

@@ -38,8 +38,7 @@ def about_reset(request: PlanRequest, step: Step) -> Questions:
     aim = aim_of(settings)
     if isinstance(aim, Refusal):
         return Questions()
-    regressions = request.cluster.status.log_end_regressions
-    return about(chosen(snapshot, settings, aim, regressions).spots, aim, request.now)
+    return about(chosen(snapshot, settings, aim, request.cluster.status).spots, aim, request.now)
 
 
 def about_restore(request: PlanRequest, step: Step, others: Others) -> Questions:

@@ -27,7 +27,7 @@ from kafka_medic.playbook.offsets.parameters import ResetParameters, reset_param
 from kafka_medic.playbook.offsets.targets import Aim, How, Spot, read_aim, target
 from kafka_medic.playbook.refusal import Refusal, unread
 from kafka_medic.report.units import many
-from kafka_medic.resources.kafkacluster_status import LogEndRegressionStatus
+from kafka_medic.resources.kafkacluster_status import KafkaClusterStatus
 from kafka_medic.resources.name_patterns import NameFilter, refused
 from kafka_medic.resources.playbook import Step
 from kafka_medic.resources.remediation_plan import (
@@ -78,7 +78,7 @@ def reset_plan(request: PlanRequest, step: Step) -> Plan | Refusal:
         return stopped
     if asked.since(request.now) is not None and answers.at is None:
         return Refusal("which offsets belong to that time could not be read")
-    found = chosen(snapshot, settings, asked, request.cluster.status.log_end_regressions)
+    found = chosen(snapshot, settings, asked, request.cluster.status)
     wanted = changes(found.spots, asked, answers)
     live = {} if stopped is not None else held(found.spots, wanted)
     due = [c for c in wanted if c.group not in live]
@@ -164,11 +164,9 @@ def selects_topic(settings: ResetParameters) -> NameFilter:
     return NameFilter(_pattern("topics", settings.topics))
 
 
-def chosen(
-    snapshot: Snapshot, settings: ResetParameters, aim: Aim, regressions: Sequence[LogEndRegressionStatus]
-) -> Chosen:
+def chosen(snapshot: Snapshot, settings: ResetParameters, aim: Aim, status: KafkaClusterStatus) -> Chosen:
     """The committed offsets of the groups and topics that were asked for; of what heals, those that may need it. Found
-    on columns."""
+    on columns. status: what is remembered of logs that became shorter and of topics that were made anew."""
     p, table = partitions_of(snapshot), snapshot.groups
     assert p is not None  # both were seen to
     assert table is not None
@@ -179,7 +177,8 @@ def chosen(
     titles = selects_topic(settings).of(strings(pc.unique(table["topic"])))
     mask = np.asarray(_among(table["group"], names)) & np.asarray(_among(table["topic"], titles))
     row_of = p.rows_of(table["topic"], numbers(table["partition"]).values)
-    ended = {TopicPartition(r.topic, r.partition): r for r in regressions}
+    ended = {TopicPartition(r.topic, r.partition): r for r in status.log_end_regressions}
+    anew = {t.topic: t.at for t in status.recreated_topics}
     if aim.how is How.LAST_KNOWN_GOOD:
         beyond = p.log_end.known[row_of] & (numbers(table["committed"]).values > p.log_end.values[row_of])
         doubtful = beyond | np.asarray(_among(table["topic"], [tp.topic for tp in ended]))
@@ -201,7 +200,8 @@ def chosen(
             topic_id: Any = snapshot.partitions["topicId"][row].as_py()  # type: ignore[index]
             bounds = int(p.log_start.values[row]), int(p.log_end.values[row])
             led = int(p.leader.values[row]) if p.leader.known[row] else None
-            spots.append(Spot(group, r["state"], tp, committed, *bounds, at_epoch, topic_id, ended.get(tp), led))
+            log = Spot(group, r["state"], tp, committed, *bounds, at_epoch, topic_id, ended.get(tp), led)
+            spots.append(replace(log, recreated=anew.get(tp.topic)))
     spots = sorted(spots, key=lambda s: (s.group, s.tp))
     return Chosen(tuple(spots), tuple(sorted(missing)), tuple(sorted(unfit)), untold)
 

@@ -121,6 +121,8 @@ class Spot:
     leader: int | None = None
     epoch_end: int | None = None
     """Where the commit's own leader epoch ends in the log of whoever leads now; None where that was not told."""
+    recreated: datetime | None = None
+    """When the topic was seen to be another one of the same name; None where that was not seen."""
 
     @property
     def beyond(self) -> bool:
@@ -177,7 +179,15 @@ def _plain(spot: Spot, wanted: int, reason: str) -> Target:
 
 def _last_known_good(spot: Spot) -> Target | None:
     r, committed, start, end = spot.regression, spot.committed, spot.log_start, spot.log_end
-    if spot.epoch_end is not None and spot.epoch_end < min(committed.offset, end):
+    cut = spot.epoch_end is not None and spot.epoch_end < min(committed.offset, end)
+    if spot.recreated is not None and (cut or spot.beyond or (r is not None and _doubtful(spot, r))):
+        again = max(0, min(committed.offset, end) - start)
+        words = (
+            f"log start: the topic was deleted and recreated, seen at {timestamp(spot.recreated)}, and the commit may "
+            f"be of the topic before; the group may read up to {many(again, 'offset')} again"
+        )
+        return Target(start, words, 0, again)
+    if spot.epoch_end is not None and cut:
         offset = max(spot.epoch_end, start)
         words = (
             f"end of the commit's leader epoch {committed.leader_epoch} (KIP-320); the group has read everything "
@@ -199,16 +209,16 @@ def _last_known_good(spot: Spot) -> Target | None:
         return Target(offset, words, 0, again)
     if not spot.beyond:
         return None
-    if (
-        committed.leader_epoch is not None
-        and spot.leader_epoch is not None
-        and committed.leader_epoch > spot.leader_epoch
-    ):
-        words = (
-            f"topic recreated (leader epoch {spot.leader_epoch}, the commit's {committed.leader_epoch}); the group "
-            "has read none of its records"
-        )
+    epoch, now = committed.leader_epoch, spot.leader_epoch
+    if epoch is not None and now is not None and epoch > now:
+        words = f"topic recreated (leader epoch {now}, the commit's {epoch}); the group has read none of its records"
         return Target(start, words, 0, 0)
+    if epoch is not None and epoch == now:
+        words = (
+            f"log start: within leader epoch {now} no log loses records, so the commit is of an earlier topic of that "
+            f"name, or was set by hand; the group may read up to {many(end - start, 'offset')} again"
+        )
+        return Target(start, words, 0, end - start)
     words = "log end; the group reads nothing again"
     if spot.epoch_end is None:
         words += (
