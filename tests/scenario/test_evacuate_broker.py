@@ -100,6 +100,37 @@ def test_nothing_goes_while_a_copy_is_behind() -> None:
     emptied(world)
 
 
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_replicas_that_are_only_to_be_removed_keep_nobody_from_curing_the_broker_that_refuses_it(
+    zookeeper: bool,
+) -> None:
+    """A stale broker refuses the removal, which is all that the run has left to do, and its restart is the cure."""
+    world = asked(zookeeper=zookeeper, batch="50")
+    world.approve(world.until_phase("AwaitingApproval"))
+    world.until(lambda: [s.name for s in world.run().status.steps if s.phase == "Succeeded"][-1:] == ["copy-replicas"])
+    kafka = world.kafka
+    assert world.pods is not None
+    world.pods.stopped = kafka.heal
+    kafka.stale[1] = kafka.view()
+    kafka.partitions[TopicPartition("orders", 1)].elect(2)
+    evacuation = world.run().name
+    world.until(lambda: any(r.status.phase == "AwaitingApproval" for r in world.runs()), reconciles=60)
+    assert of(world, evacuation).status.holds == ""
+    cure = next(r for r in world.runs() if r.status.phase == "AwaitingApproval")
+    assert cure.status.cures is not None
+    assert cure.status.cures.finding_id == "ViewDiverged/broker-1"
+    world.approve(cure)
+    world.until(lambda: of(world, cure.name).status.phase == "Running", reconciles=20)
+    assert held(world) != [], "nothing is removed meanwhile"
+    world.until(lambda: of(world, cure.name).status.phase == "Succeeded", reconciles=150)
+    world.until(lambda: of(world, evacuation).status.phase == "Succeeded", reconciles=60)
+    assert held(world) == []
+
+
+def of(world: World, name: str) -> Remediation:
+    return next(r for r in world.runs() if r.name == name)
+
+
 def test_an_abort_while_copies_are_in_flight_and_after_them_goes_back_to_what_was() -> None:
     for copies, until in (
         (0, lambda w: any(p.adding for p in w.kafka.partitions.values())),

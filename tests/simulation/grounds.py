@@ -56,6 +56,16 @@ def may_follow(before: str | None, after: str, *, acted: bool) -> bool:
     return before in sources.get(after, undone)
 
 
+def binds(status: dict[str, Any]) -> bool:
+    """Whether others wait until the run has taken back what it set for a time. Replicas that are in sync and too many
+    hinder nobody, unless the run is given up and takes them away."""
+    if any(e["id"] == "give-up" for e in status.get("journal") or ()):
+        return bool(status.get("restoreOwed"))
+    open_ = {s["action"] for s in status.get("steps") or () if s["phase"] not in ("Succeeded", "Skipped")}
+    removes = "RemoveReplicas" in open_ and not open_ & {"ReassignPartitions", "AlterReplicaLogDirs", "StopConsumers"}
+    return bool(status.get("restoreOwed")) and not removes
+
+
 class Violated(BaseException):
     """An invariant does not hold. No `except Exception` of the operator's may swallow it."""
 
@@ -156,7 +166,7 @@ class Grounds:
         """Whether nothing that the run has sent, or set for a time, may still change anything: its throttles are off,
         its Pods are as they were, and its requests were carried out or lost."""
         status = run["status"]
-        if status.get("restoreOwed"):
+        if binds(status):
             return False
         for entry in status.get("journal") or ():
             if entry["state"] != "Intended" or entry["id"] == "give-up":

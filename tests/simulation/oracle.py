@@ -28,6 +28,7 @@ from tests.simulation.grounds import (
     TopicPartition,
     acts,
     annotates,
+    binds,
     drains,
     last_asked,
     may_follow,
@@ -605,7 +606,7 @@ def _with_isr_of_most(
 def _at_rest(status: dict[str, Any]) -> bool:
     """Whether that run does nothing, has nothing to take back and has no broker down."""
     restarts = any(e["kind"] == "RestartPod" and e["state"] == "Intended" for e in status.get("journal") or ())
-    return status.get("phase") in ("Paused", "Blocked") and not status.get("restoreOwed") and not restarts
+    return status.get("phase") in ("Paused", "Blocked") and not binds(status) and not restarts
 
 
 def _grave(status: dict[str, Any]) -> int:

@@ -20,7 +20,7 @@ _GRAVITY = {Severity.INFO: 1, Severity.WARNING: 2, Severity.CRITICAL: 3}
 class OtherRun:
     """`cause`: the finding that it was proposed for; None for one that a person asked for. `offsets`: the committed
     offsets that it has set, or may have. `cures`, `holds`: as its status has them. `owes`: it has
-    something to take back. `waits_for`: the guards that refused when it was last decided."""
+    something to take back, and others wait for that. `waits_for`: the guards that refused when it was last decided."""
 
     name: str
     phase: Phase | None
@@ -52,7 +52,7 @@ class OtherRun:
             offsets=offsets,
             cures=status.cures,
             holds=status.holds,
-            owes=status.restore_owed,
+            owes=status.restore_owed and status.holds != "",
             waits_for=frozenset(w.guard for w in status.waiting_for),
             uid=run.uid or "",
         )

@@ -215,6 +215,10 @@ class Action:
         """Whether the step has set something that is only for a time, by the run's journal."""
         return False
 
+    def binds(self, step: StepStatus, journal: Sequence[JournalEntry]) -> bool:
+        """Whether no other run may act until what it owes is taken back."""
+        return self.owes(step, journal)
+
     def undo(self, at: StepContext) -> Iterator[StepReport]:  # noqa: ARG002
         """How far each part of the clean end of a run that is given up has come; the next part is asked about once the
         one before is REACHED, whose message then says what is left, and is empty where nothing is."""

@@ -56,7 +56,7 @@ start, and starts the slower the more processor time the operator and the API se
 
 def advance(run: Remediation, context: DecisionContext) -> Decision:
     """One reconcile of a run in Running, Verifying, Blocked or Paused."""
-    held = holding(run.status, context.snapshot, context.now)
+    held = holding(run.status, context.snapshot, context.now, binds=_binds(run.status))
     run = run.model_copy(update={"status": run.status.model_copy(update={"holds": held})})
     plan, status, why_not = run.status.plan, run.status, forged(run)
     if plan is None or why_not is not None:
@@ -406,7 +406,7 @@ def _record(
 def _settled_up(status: RemediationStatus, context: DecisionContext) -> RemediationStatus:
     """With what is owed and held by its steps and journal as they are now."""
     status = status.model_copy(update={"restore_owed": _restore_owed(status)})
-    return status.model_copy(update={"holds": holding(status, context.snapshot, context.now)})
+    return status.model_copy(update={"holds": holding(status, context.snapshot, context.now, binds=_binds(status))})
 
 
 def _observed(status: RemediationStatus, ids: tuple[str, ...], now: datetime) -> RemediationStatus:
@@ -430,6 +430,11 @@ def _settled(
 def _restore_owed(status: RemediationStatus) -> bool:
     """Whether something may be set that is only for a time."""
     return any(ACTIONS[step.action].owes(step, status.journal) for step in status.steps)
+
+
+def _binds(status: RemediationStatus) -> bool:
+    """Whether others wait until that is taken back."""
+    return any(ACTIONS[step.action].binds(step, status.journal) for step in status.steps)
 
 
 def _with_step(status: RemediationStatus, name: str, update: Mapping[str, object]) -> RemediationStatus:

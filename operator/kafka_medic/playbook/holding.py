@@ -26,9 +26,9 @@ SENT_WITHIN = MAX_AGE + RENEWED
 """Seconds from that time within which the effect is sent, or not at all: the reads that it rests on are older then."""
 
 
-def holding(status: RemediationStatus, snapshot: Snapshot, now: datetime) -> str:
-    """In words; empty for nothing."""
-    return "; ".join(_held(status, snapshot, now))[:1024]
+def holding(status: RemediationStatus, snapshot: Snapshot, now: datetime, *, binds: bool) -> str:
+    """In words; empty for nothing. binds: others wait until it has taken back what it has set for a time."""
+    return "; ".join([*(["changes to revert"] if binds else []), *_unseen(status, snapshot, now)])[:1024]
 
 
 def renewed(entry: JournalEntry, now: datetime) -> JournalEntry:
@@ -60,9 +60,7 @@ def written_off(journal: Mapping[str, JournalEntry], snapshot: Snapshot) -> froz
     return frozenset(b.id for b in snapshot.brokers or () if b.registered is False and b.reachable is False)
 
 
-def _held(status: RemediationStatus, snapshot: Snapshot, now: datetime) -> Iterator[str]:
-    if status.restore_owed:
-        yield "changes to revert"
+def _unseen(status: RemediationStatus, snapshot: Snapshot, now: datetime) -> Iterator[str]:
     for entry in status.journal:
         if entry.state is not IntentState.INTENDED or entry.id == GIVE_UP:
             continue

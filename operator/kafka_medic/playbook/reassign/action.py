@@ -253,6 +253,10 @@ class RemoveReplicas(Action):
         over = step.phase in (StepPhase.SUCCEEDED, StepPhase.SKIPPED)
         return not over and any(e.kind == effects.Reassign.__name__ for e in journal)
 
+    def binds(self, step: StepStatus, journal: Sequence[JournalEntry]) -> bool:
+        """Replicas that are in sync and too many hinder nobody, so a graver cure does not wait for their removal."""
+        return self.owes(step, journal) and any(e.id == GIVE_UP for e in journal)
+
     def may_write(self, plan: Plan) -> Iterator[Hashable]:
         for c in plan.part(ReplicaRemovals).each():
             yield "replicas", TopicPartition(c.topic, c.partition), tuple(c.replicas)
