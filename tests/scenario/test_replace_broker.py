@@ -51,6 +51,55 @@ def test_a_broker_that_stays_away_is_replaced(world: World) -> None:
     assert len(world.runs()) == 1, "the broker is still down, and nothing is left to be done about it"
 
 
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_whoever_leads_now_stays_the_preferred_leader_where_the_lost_broker_was_it(zookeeper: bool) -> None:
+    """Kafka would elect the next in line by itself."""
+    world = four_brokers(zookeeper=zookeeper)
+    lose(world)
+    kafka, tp = world.kafka, TopicPartition("orders", 0)
+    kafka.partitions[tp].elect(2)
+    world.ask("replace-broker", brokers="3")
+    run = world.until_phase("AwaitingApproval")
+    (change,) = (c for c in run.status.plan.part(ReplicaMoves).changes if (c.topic, c.partition) == tp)
+    assert change.replicas[:2] == (2, 1)
+    world.approve(run)
+    world.until_phase("Succeeded")
+    assert held(world) == []
+    assert kafka.partitions[tp].replicas[0] == kafka.partitions[tp].leader == 2
+
+
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_nothing_is_replaced_beside_a_follower_that_would_not_hear_of_it(zookeeper: bool) -> None:
+    """What takes a replica away raises the leader epoch, and a broker with a stale view keeps the old one: it would
+    leave the ISR, which had lost a member already."""
+    world = four_brokers(zookeeper=zookeeper)
+    world.kafka.topic("apart", [1, 0, 2])
+    lose(world)
+    kafka = world.kafka
+    for part in kafka.partitions.values():
+        if part.leader == 1:
+            part.elect(2)
+    kafka.stale[1] = kafka.view()
+    kafka.partitions[TopicPartition("apart", 0)].elect(0)
+    world.ask("replace-broker", brokers="3")
+
+    def replaced() -> bool:
+        for run in world.runs():
+            if run.status.phase == "AwaitingApproval" and not run.status.approvals:
+                world.approve(run)
+        return held(world) == []
+
+    for _ in range(20):
+        world.step()
+        assert not replaced()
+    run = next(r for r in world.runs() if r.spec.playbook.name == "replace-broker")
+    assert "the view of broker 1 is stale, so it would fall out of the ISR" in run.status.message
+    assert not any(w.startswith("reassign") for w in kafka.writes)
+    assert all(1 in p.isr for tp, p in kafka.partitions.items() if str(tp) in held(world))
+    kafka.heal(1)
+    world.until(replaced, reconciles=100)
+
+
 def test_a_broker_that_is_away_for_a_rollout_is_not_replaced(world: World) -> None:
     lose(world)
     for _ in range(100):

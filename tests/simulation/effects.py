@@ -169,6 +169,9 @@ class Effects(Owned):
                 self.blame(f"{tp} gets replicas on {sorted(deaf)}, which would not know of them")
             if leader in stale:
                 self.blame(f"{tp} is led by broker {leader}, which would not know of its new replicas")
+            # With ZooKeeper every reassignment is a new leader epoch, with KRaft one that takes a replica away.
+            if (self.kafka.zookeeper or gives_up) and (deaf := isr & set(replicas) & stale):
+                self.blame(f"{tp} gets a new leader epoch, of which {sorted(deaf)} in its ISR would not hear")
             if leader not in up:
                 self.blame(f"{tp} has no live leader to copy from")
         self.owners_are_off({tp.topic for tp in targets}, seen, now)

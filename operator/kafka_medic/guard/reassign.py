@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kafka_medic.cluster.elements import failed_directories
-from kafka_medic.cluster.snapshot import Broker, PartitionRow, Snapshot, TopicPartition
+from kafka_medic.cluster.snapshot import Broker, Mode, PartitionRow, Snapshot, TopicPartition
 from kafka_medic.guard import fit
 from kafka_medic.guard.evaluate import evaluate, some
 from kafka_medic.guard.freshness import MAX_AGE, SOURCES_FRESH, sources_fresh
@@ -119,7 +119,7 @@ def _enough_live_brokers(q: _Question) -> Reason:
 
 def _targets_alive(q: _Question) -> tuple[Reason, ...]:
     """Every broker that is to hold a replica lives, and so does each partition's leader, whom the new ones copy from:
-    one whose view is stale would not let them."""
+    one whose view is stale would not let them. Whoever is in sync hears of a new leader epoch."""
     guard = Guard.TARGETS_ALIVE
     if q.snapshot.brokers is None or q.snapshot.partitions is None:
         return (Reason(guard, Verdict.UNKNOWN, "the brokers or the partitions are not known"),)
@@ -128,6 +128,8 @@ def _targets_alive(q: _Question) -> tuple[Reason, ...]:
     leaders = sorted({r.leader for r in q.rows.values() if r.leader is not None} & listed)
     for leader in leaders:
         reasons += fit.own_view(q.snapshot, leader, guard, "so new replicas may not be able to copy from it")
+    for follower in sorted(_of_a_new_epoch(q) - set(leaders)):
+        reasons += fit.own_view(q.snapshot, follower, guard, "so it would fall out of the ISR")
     return tuple(reasons) or (
         Reason(guard, Verdict.ALLOW, "every target is live, and every leader has current metadata"),
     )
@@ -157,6 +159,19 @@ def _leaders(q: _Question) -> Iterator[Reason]:
         yield Reason(guard, Verdict.WAIT, f"no live leader to copy from: {some(leaderless)}")
     if unknown:
         yield Reason(guard, Verdict.UNKNOWN, f"whether a live broker leads is not known: {some(unknown)}")
+
+
+def _of_a_new_epoch(q: _Question) -> set[int]:
+    """Brokers that are in sync with a partition whose leader epoch a move raises, and that keep their replica. With
+    ZooKeeper every reassignment raises it, with KRaft one that takes a replica away (PartitionChangeBuilder). A
+    follower that does not hear of it is refused by its leader."""
+    found: set[int] = set()
+    for tp, (before, after) in q.moves.items():
+        row = q.rows.get(tp)
+        due = row is not None and not row.reassigning and set(row.replicas or ()) != set(after)
+        if row is not None and due and (q.snapshot.cluster.mode is Mode.ZOOKEEPER or set(before) - set(after)):
+            found |= (known_ids(row.isr) or frozenset()) & set(after)
+    return found
 
 
 def _fit(q: _Question) -> tuple[Reason, ...]:

@@ -15,7 +15,7 @@ from kafka_medic.cluster.elements import resource_name, settings_unread
 from kafka_medic.cluster.groups import Committed
 from kafka_medic.cluster.incarnations import deleted
 from kafka_medic.cluster.owners import OwnerObject
-from kafka_medic.cluster.snapshot import Snapshot, TopicPartition
+from kafka_medic.cluster.snapshot import PartitionRow, Snapshot, TopicPartition
 from kafka_medic.report.units import many
 from kafka_medic.resources.remediation_plan import PartitionChange
 from kafka_medic.resources.remediation_status import JournalEntry
@@ -74,6 +74,11 @@ class ChangeSettings(Intent):
         return {("setting", *key): setting_text(key) for key in self.settings}
 
 
+def _newly_preferred(wanted: Mapping[TopicPartition, tuple[int, ...]], rows: Iterable[PartitionRow]) -> set[int]:
+    """The brokers that come to stand first: Kafka elects those by itself (auto.leader.rebalance.enable)."""
+    return {wanted[r.tp][0] for r in rows if wanted[r.tp] and wanted[r.tp][:1] != tuple(r.replicas or ())[:1]}
+
+
 @dataclass(frozen=True, slots=True)
 class Reassign(Intent):
     """Give partitions these replica sets; None cancels the reassignment in flight."""
@@ -89,8 +94,10 @@ class Reassign(Intent):
 
     def receivers(self, snapshot: Snapshot) -> frozenset[int]:
         wanted = {tp: after for tp, after in self.targets.items() if after is not None}
-        held = {row.tp: set(row.replicas or ()) - set(row.adding or ()) for row in snapshot.rows(set(wanted))}
-        return frozenset(b for tp, after in wanted.items() for b in set(after) - held.get(tp, set()))
+        rows = {row.tp: row for row in snapshot.rows(set(wanted))}
+        held = {tp: set(row.replicas or ()) - set(row.adding or ()) for tp, row in rows.items()}
+        new = {b for tp, after in wanted.items() for b in set(after) - held.get(tp, set())}
+        return frozenset(new | _newly_preferred(wanted, rows.values()))
 
     def concern(self) -> Concern:
         return Concern(partitions={tp: after or () for tp, after in self.targets.items()})
@@ -109,8 +116,9 @@ class DropReplicas(Intent):
         return {("replicas", tp, target): str(tp) for tp, target in self.targets.items()}
 
     def receivers(self, snapshot: Snapshot) -> frozenset[int]:
-        rows = snapshot.rows(set(self.targets))
-        return frozenset(b for r in rows if r.leader not in self.targets[r.tp] for b in self.targets[r.tp])
+        rows = list(snapshot.rows(set(self.targets)))
+        may_lead = {b for r in rows if r.leader not in self.targets[r.tp] for b in self.targets[r.tp]}
+        return frozenset(may_lead | _newly_preferred(self.targets, rows))
 
     def concern(self) -> Concern:
         return Concern(partitions=self.targets)

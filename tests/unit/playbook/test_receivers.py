@@ -64,6 +64,9 @@ def test_every_effect_says_whom_it_gives_something() -> None:
     for example, receives in EFFECTS.values():
         assert example.receivers(worlds.healthy()) == receives
     assert Reassign("i", {TP: None}).receivers(worlds.healthy()) == frozenset(), "a cancellation takes away"
+    for kind in (Reassign, DropReplicas):
+        assert kind("i", {TP: (2, 1)}).receivers(worlds.healthy()) == {2}, "Kafka elects who stands first by itself"
+        assert kind("i", {TP: (1, 2)}).receivers(worlds.healthy()) == frozenset()
 
 
 @pytest.mark.parametrize("kind", EFFECTS, ids=lambda kind: kind.__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -139,7 +139,7 @@ def _document(
     inline = files is None or purpose.gives_up
     batch = purpose.batch if purpose.gives_up else None
     taken, rest = _most_exposed(placement, MAX_INLINE_CHANGES if inline else MAX_CHANGES, batch)
-    moves = sorted(taken.moves(), key=lambda m: (m.wave, m.topic, m.partition))
+    moves = sorted(_led_as_now(request.snapshot, taken), key=lambda m: (m.wave, m.topic, m.partition))
     changes = tuple(
         PartitionChange(
             topic=m.topic,
@@ -202,6 +202,20 @@ def _document(
     summary = "\n".join((summary, *owners.lines(), *owner_lines(plan, request.snapshot.cluster)))
     plan = plan.model_copy(update={"summary": summary[:MAX_SUMMARY]})
     return request.sealed(plan)
+
+
+def _led_as_now(snapshot: Snapshot, placement: Placement) -> list[Move]:
+    """The moves. Where the preferred leader leaves, the present leader is the first of those that stay: Kafka would
+    elect any other one by itself, also one that is not fit to lead."""
+    moves = list(placement.moves())
+    leaders = {row.tp: row.leader for row in snapshot.rows({TopicPartition(m.topic, m.partition) for m in moves})}
+    return [
+        replace(m, replicas=(leader, *(b for b in m.replicas if b != leader)))
+        if (leader := leaders.get(TopicPartition(m.topic, m.partition))) in m.replicas
+        and m.replicas_before[0] not in m.replicas
+        else m
+        for m in moves
+    ]
 
 
 def _with_all(move: Move) -> tuple[int, ...]:
