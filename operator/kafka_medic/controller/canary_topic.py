@@ -61,15 +61,16 @@ Change = Create | Add | Place | Elect
 
 
 def receivers(change: Change, snapshot: Snapshot, topic: str) -> frozenset[int]:
-    """The brokers to which the change gives a leadership, or a replica that they do not hold yet."""
+    """The brokers that hold a replica of what changes: each receives one, may come to lead, or has to hear of a new
+    leader epoch."""
     rows = {TopicPartition(r.topic, r.partition): r.replicas or () for r in rows_of(snapshot, topic)}
     match change:
         case Create(assignment, _) | Add(_, assignment):
             return frozenset(b for ids in assignment for b in ids)
         case Place(targets):
-            return frozenset(b for tp, ids in targets for b in set(ids) - set(rows.get(tp, ())))
+            return frozenset(b for _, ids in targets for b in ids)
         case Elect(partitions):
-            return frozenset(ids[0] for tp in partitions if (ids := rows.get(tp)))
+            return frozenset(b for tp in partitions for b in rows.get(tp, ()))
 
 
 def recognised(configs: Mapping[str, ConfigValue]) -> bool:

@@ -7,7 +7,17 @@ from dataclasses import replace
 import pytest
 
 from kafka_medic.cluster.snapshot import ConfigValue, Rollout, TopicPartition
-from kafka_medic.controller.canary_topic import MARKER, Add, Create, Elect, Place, hindrances, next_change, recognised
+from kafka_medic.controller.canary_topic import (
+    MARKER,
+    Add,
+    Create,
+    Elect,
+    Place,
+    hindrances,
+    next_change,
+    receivers,
+    recognised,
+)
 from tests.unit.cluster import worlds
 
 TOPIC = "kafka-medic-canary"
@@ -70,6 +80,19 @@ def test_a_new_broker_gets_a_partition_of_its_own():
 def test_as_many_partitions_as_brokers_led_by_too_few_are_placed_anew():
     placed = change(canary(EVEN[0], EVEN[1], ((1, 2, 3), {})))
     assert placed == Place(((TopicPartition(TOPIC, 2), (3, 1, 2)),))
+
+
+@pytest.mark.parametrize(
+    ("made", "receives"),
+    [
+        (Create(((1, 2), (2, 1)), {}), {1, 2}),
+        (Add(4, ((2, 3),)), {2, 3}),
+        (Place(((TopicPartition(TOPIC, 0), (2, 1, 3)),)), {1, 2, 3}),
+        (Elect((TopicPartition(TOPIC, 1),)), {1, 2, 3}),
+    ],
+)
+def test_every_broker_that_a_change_concerns_has_to_be_fit(made, receives):
+    assert receivers(made, canary(*EVEN), TOPIC) == receives
 
 
 def test_a_broker_that_left_for_good_is_taken_out():
