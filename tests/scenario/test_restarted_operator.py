@@ -39,7 +39,7 @@ def test_a_log_regression_outlives_the_operator():
     (kept,) = it.cluster()["status"]["logEndRegressions"]
     assert {k: v for k, v in kept.items() if k != "at"} == {
         "topic": "orders", "partition": 0, "before": 21, "after": 10, "epochBefore": 0, "epochAfter": 1,
-        "groups": ["billing", "scratch-1"],
+        "groups": ["billing", "scratch-1"], "topicId": "id-1-orders",
     }  # fmt: skip
     it.operator()
     it.kafka.partitions[ORDERS].end = 500
