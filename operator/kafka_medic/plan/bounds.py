@@ -1,7 +1,8 @@
 """Of each figure of a plan: among which plans is its bound one, and does one of them reach it.
 
 `Spread.any_plan` holds for every plan that there is, whatever it moves and whoever is to lead, as it is the mean.
-Every line is checked against an exact solver on thousands of small clusters (tests/property/plan/test_bounds_exact.py).
+They are checked against an exact solver on thousands of small clusters (tests/property/plan/test_bounds_exact.py),
+without weights, limits and excluded brokers.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ RAISE: Bounds = {
 """Where disks are short of room, a bound on replicas holds and may be out of reach."""
 BY_BYTES: Bounds = {
     **RAISE,
-    "replicasPerBroker": Bound("all plans", exact=False),
+    "replicasPerBroker": Bound("plans with as few moves", exact=False),
     "bytesPerBroker": Bound(_BEST_RACKS, exact=False),
 }
 LEAVE: Bounds = RAISE

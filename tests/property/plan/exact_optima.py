@@ -42,9 +42,11 @@ def best_spread(options: Sets, rack: Mapping[int, object]) -> Sets:
     return [option for option in options if shared(option, rack) == least]
 
 
-def lowest_maximum(options: Sequence[Sets], live: Sequence[int], base: Mapping[int, int]) -> int:
-    """Of replicas on the fullest live broker, on top of base."""
-    model = _Model(options)
+def lowest_maximum(
+    options: Sequence[Sets], live: Sequence[int], base: Mapping[int, int], size: Sequence[int] | None = None
+) -> int:
+    """Of replicas on the fullest live broker, or of their bytes (size: of each partition), on top of base."""
+    model = _Model(options, size)
     return model.lowest(base.get(b, 0) + model.holding(b) for b in live)
 
 
@@ -60,9 +62,15 @@ def lowest_leaders(options: Sequence[Sets], live: Sequence[int], base: Mapping[i
     return model.lowest(base.get(b, 0) + sum(able[b] for able in leads if b in able) for b in live)
 
 
-def lowest_within(options: Sequence[Sets], held: Sequence[Sequence[int]], live: Sequence[int], moves: int) -> int:
-    """Of replicas on the fullest live broker with at most so many moves."""
-    model = _Model(options)
+def lowest_within(
+    options: Sequence[Sets],
+    held: Sequence[Sequence[int]],
+    live: Sequence[int],
+    moves: int,
+    size: Sequence[int] | None = None,
+) -> int:
+    """Of replicas on the fullest live broker, or of their bytes, with at most so many moves."""
+    model = _Model(options, size)
     model.solver.add(model.moved(held) <= moves)
     return model.lowest(model.holding(b) for b in live)
 
@@ -78,8 +86,9 @@ def fewest_moves(
 
 
 class _Model:
-    def __init__(self, options: Sequence[Sets]) -> None:
+    def __init__(self, options: Sequence[Sets], size: Sequence[int] | None = None) -> None:
         self.solver, self.options = cp_model.CpModel(), options
+        self.size = size or [1] * len(options)
         self.picked = [[self.solver.new_bool_var("") for _ in sets] for sets in options]
         for picked in self.picked:
             self.solver.add_exactly_one(picked)
@@ -90,7 +99,7 @@ class _Model:
                 yield place, one, pick
 
     def holding(self, broker: int):
-        return sum(pick for _, one, pick in self._each() if broker in one)
+        return sum(self.size[place] * pick for place, one, pick in self._each() if broker in one)
 
     def moved(self, held: Sequence[Sequence[int]]):
         return sum(len(set(one) - set(held[place])) * pick for place, one, pick in self._each())

@@ -13,9 +13,18 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
-from kafka_medic.plan.bounds import IN_BLOCKS, LEAVE, LOWER_IMBALANCE, RAISE, SPREAD_RACKS
+from kafka_medic.plan.bounds import (
+    BY_BYTES,
+    IN_BLOCKS,
+    LEAVE,
+    LOWER_BYTES,
+    LOWER_IMBALANCE,
+    RAISE,
+    RELIEVE,
+    SPREAD_RACKS,
+)
 from kafka_medic.plan.problem import Broker, Problem, ProblemError
-from kafka_medic.plan.relocation import Leave, LowerImbalance, Relocation, SpreadRacks
+from kafka_medic.plan.relocation import Leave, LowerImbalance, Relieve, Relocation, SpreadRacks
 from kafka_medic.plan.solver.local import plan_local
 from kafka_medic.plan.solver.relocate import plan_relocation
 from kafka_medic.plan.spark.question import Question
@@ -52,11 +61,13 @@ class Cluster:
     def live(self) -> list[int]:
         return [broker.id for broker in self.brokers if broker.alive]
 
-    def table(self) -> pa.Table:
+    def table(self, size: list[int] | None = None) -> pa.Table:
+        """size: of each partition, which is then in sync everywhere."""
         topics, numbers, replicas = zip(*self.rows, strict=True)
         kinds = pa.int32(), pa.list_(pa.int32())
         columns = pa.array(topics), pa.array(numbers, kinds[0]), pa.array(replicas, kinds[1])
-        return pa.table(dict(zip(("topic", "partition", "replicas"), columns, strict=True)))
+        table = pa.table(dict(zip(("topic", "partition", "replicas"), columns, strict=True)))
+        return table if size is None else table.append_column("isr", columns[2]).append_column("sizeBytes", [size])
 
 
 def cluster(draw: random.Random, *, whole: bool) -> Cluster:
@@ -212,3 +223,64 @@ def test_no_bound_of_a_lowered_imbalance_claims_what_is_not_so(seeds):
         load = Counter(b for row in found.rows for b in after.get(row[:2], row[2]))
         fewest = fewest_moves(every, held, found.live, load)
         agree(summary.lower_bound_moves, fewest, exact=LOWER_IMBALANCE["moves"].exact, reached=summary.moves)
+
+
+def held_by(found: Cluster, rows: list[int], size: list[int]) -> Counter[int]:
+    """Bytes of these partitions on each broker."""
+    return sum((Counter(dict.fromkeys(found.rows[n][2], size[n])) for n in rows), Counter())
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_no_bound_of_a_raise_by_bytes_claims_what_is_not_so(seeds):
+    for seed in seeds:
+        draw = random.Random(seed)
+        found = cluster(draw, whole=False)
+        size = [draw.randint(1, 100) for _ in found.rows]
+        plan = plan_local(Problem(found.table(size), found.brokers, 1, found.factor, by_bytes=True))
+        grows = [n for n, row in enumerate(found.rows) if len(row[2]) < found.factor[row[0]]]
+        if not grows:
+            continue
+        rest, rack = [n for n in range(len(size)) if n not in grows], racks(found.brokers)
+        every = [completions(found.rows[n][2], found.factor[found.rows[n][0]], found.live) for n in grows]
+        spread, exact = plan.summary.replicas_per_broker, BY_BYTES["replicasPerBroker"].exact
+        optimum = lowest_maximum(every, found.live, Counter(b for n in rest for b in found.rows[n][2]))
+        agree(spread.bound, optimum, exact=exact, reached=spread.max)
+        spread, exact = plan.summary.bytes_per_broker, BY_BYTES["bytesPerBroker"].exact
+        best = [best_spread(of, rack) for of in every]
+        optimum = lowest_maximum(best, found.live, held_by(found, rest, size), [size[n] for n in grows])
+        agree(spread.bound, optimum, exact=exact, reached=spread.max)
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_no_bound_of_an_imbalance_of_bytes_claims_what_is_not_so(seeds):
+    for seed in seeds:
+        draw = random.Random(seed)
+        found = cluster(draw, whole=True)
+        size, moves = [draw.randint(1, 100) for _ in found.rows], draw.randint(1, 6)
+        plan = plan_relocation(Relocation(found.table(size), found.brokers, LowerImbalance(moves, by_bytes=True)))
+        held = [row[2] for row in found.rows]
+        every = [completions((), len(replicas), found.live) for replicas in held]
+        spread = plan.summary.bytes_per_broker
+        optimum = lowest_within(every, held, found.live, moves, size)
+        agree(spread.bound, optimum, exact=LOWER_BYTES["bytesPerBroker"].exact, reached=spread.max)
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_no_bound_of_a_relieved_disk_claims_what_is_not_so(seeds):
+    for seed in seeds:
+        draw = random.Random(seed)
+        found = cluster(draw, whole=True)
+        size, broker = [draw.randint(1, 100) for _ in found.rows], draw.choice(found.live)
+        need = max(held_by(found, list(range(len(size))), size)[broker] // 2, 1)
+        try:
+            plan = plan_relocation(Relocation(found.table(size), found.brokers, Relieve(((broker, need),))))
+        except ProblemError:
+            continue  # no other broker may take so much
+        moved = {
+            (t, p) for t, p in zip(*(plan.table.column(n).to_pylist() for n in ("topic", "partition")), strict=True)
+        }
+        leaves = [n for n, row in enumerate(found.rows) if row[:2] in moved]
+        kept = [tuple(b for b in row[2] if b != broker) if n in leaves else row[2] for n, row in enumerate(found.rows)]
+        takers, rack = [b for b in found.live if b != broker], racks(found.brokers)
+        options = {n: best_spread(completions(kept[n], len(found.rows[n][2]), takers), rack) for n in leaves}
+        check_spreads(found, plan, kept, options, RELIEVE)
