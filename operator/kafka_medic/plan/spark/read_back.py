@@ -13,13 +13,15 @@ import pyarrow as pa
 from kafka_medic.plan.arrow import compute
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import ProblemError
+from kafka_medic.plan.relocation import SpreadRacks
 from kafka_medic.plan.solver.disk_capacity import refuse_overfull
 from kafka_medic.plan.spark import frames
 from kafka_medic.plan.spark.packed import block_count, by_block, canonical
 from kafka_medic.plan.spark.place import Place
 from kafka_medic.plan.spark.question import Question
-from kafka_medic.plan.verify.part import LOADS, wave_loads
-from kafka_medic.plan.verify.rules import over_allowed
+from kafka_medic.plan.verify.moves import less_even
+from kafka_medic.plan.verify.part import LOADS, replicas_of_brokers, wave_loads
+from kafka_medic.plan.verify.rules import over_allowed, shared_racks
 
 __all__ = ["ReadBack", "verify_on_spark"]
 
@@ -64,12 +66,27 @@ def verify_on_spark(
     moves = sum(one["moves"] for one in found)
     if question.lowers is not None and moves > question.lowers:
         broken.append(f"{moves} moves where {question.lowers} are allowed")
+    broken += _owed(question, found)
     broken += over_allowed(come.astype(np.int64), arriving.astype(np.int64), question.allowed)
     try:
         refuse_overfull(arriving.astype(np.int64), question.standing)
     except ProblemError as error:
         broken.append(error.reason)
     return ReadBack(tuple(broken[:EXAMPLES]), sum(one["rows"] for one in found), moves)
+
+
+def _owed(question: Question, found: list[dict[str, Any]]) -> list[str]:
+    """What the question asks of all rows together, as `Check.owed` has it in one process."""
+    none = np.zeros(len(question.standing), dtype=np.int64)
+    if question.lowers is not None:
+        alive = np.array([broker.alive for broker in question.standing], dtype=bool)
+        before, after = (np.sum([none, *(one[name] or none for one in found)], axis=0) for name in ("before", "after"))
+        live = [broker for broker in question.standing if broker.alive]
+        return less_even(live, before[alive].astype(np.int64), after[alive].astype(np.int64))
+    if isinstance(question.ask, SpreadRacks):
+        return []  # each row was held to its racks
+    bad, unavoidable = (sum((one["racks"] or (0, 0))[n] for one in found) for n in (0, 1))
+    return shared_racks(bad, unavoidable)
 
 
 def _checking(question: Question, *, whole: bool) -> frames.Work:
@@ -103,12 +120,15 @@ def _checked(table: pa.Table | None, plan: pa.Table | None, question: Question, 
         return
     loads, arriving = wave_loads(check, question.limits)
     come = check.come()
-    found = {"rows": plan.num_rows, "moves": int(come.sum()), "arriving": arriving.tolist(), "come": come.tolist()}
+    before, after = replicas_of_brokers(check)
+    found = {"rows": plan.num_rows, "moves": int(come.sum()), "racks": list(map(int, check.rack_figures()))}
+    found |= {"arriving": arriving.tolist(), "come": come.tolist(), "before": before.tolist(), "after": after.tolist()}
     yield _row({"broken": [], **found})
     yield from loads.add_column(0, "found", pa.nulls(loads.num_rows, pa.string())).cast(_SCHEMA).to_batches()
 
 
 def _row(found: dict[str, Any]) -> Any:
-    text = json.dumps({"rows": 0, "moves": 0, "arriving": 0, "come": 0, **found})
+    nothing = dict.fromkeys(("rows", "moves", "racks", "arriving", "come", "before", "after"), 0)
+    text = json.dumps(nothing | found)
     row: Any = {"found": [text], **{name: [None] for name in LOADS}}
     return pa.RecordBatch.from_pydict(row, _SCHEMA)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from kafka_medic.plan.allowed import LeftOut
 from kafka_medic.plan.arrow import integers, is_valid
+from kafka_medic.plan.broker import Broker
 from kafka_medic.plan.lists import Array, Lists, flatten, member
 from kafka_medic.plan.model import Plan, Spread, Summary
 from kafka_medic.plan.relocation import Leave, LowerImbalance, Relieve, Relocation
@@ -17,12 +19,21 @@ from kafka_medic.plan.verify.rules import Check, judge
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
 
-__all__ = ["MovesCheck", "verify_moves"]
+__all__ = ["MovesCheck", "less_even", "verify_moves"]
 
 
 def verify_moves(relocation: Relocation, plan: Plan, limits: WaveLimits | None = None) -> list[str]:
     """Every rule that the plan breaks, as sentences; empty if it breaks none."""
     return judge(lambda table: MovesCheck(relocation, table), plan, limits)
+
+
+def less_even(live: Sequence[Broker], before: Array, after: Array) -> list[str]:
+    """Whether replicas per live broker (int64[L], twice) became less even."""
+    was = before + handicap(live, np.zeros_like(before), int(before.sum())).extra
+    now = was - before + after
+    if not len(was) or (now.max() <= was.max() and now.min() >= was.min()):
+        return []
+    return [f"replicas per broker were {was.min()}..{was.max()} and become {now.min()}..{now.max()}"]
 
 
 class MovesCheck(Check):
@@ -263,14 +274,9 @@ class MovesCheck(Check):
 
     def _no_less_even(self) -> list[str]:
         """Numbers of replicas are at least as even as before."""
-        problems = []
         live = [broker for broker in self.brokers if broker.alive]
-        held = self._tally(self.before_on)
-        was = held + handicap(live, np.zeros_like(held), int(held.sum())).extra
-        now = was - held + self._tally(self.given()) + self._tally(self.after_on[self.new()])
-        if len(was) and (now.max() > was.max() or now.min() < was.min()):
-            problems.append(f"replicas per broker were {was.min()}..{was.max()} and become {now.min()}..{now.max()}")
-        return problems
+        after = self._tally(self.given()) + self._tally(self.after_on[self.new()])
+        return less_even(live, self._tally(self.before_on), after)
 
     def _bytes(self, spread: Spread) -> list[str]:
         held, come = self._bytes_after()

@@ -13,7 +13,7 @@ from kafka_medic.plan.lists import Array, place_among
 from kafka_medic.plan.verify.rules import Check
 from kafka_medic.plan.wave_limits import WaveLimits
 
-__all__ = ["LOADS", "PartCounts", "count_part", "wave_loads"]
+__all__ = ["LOADS", "PartCounts", "count_part", "replicas_of_brokers", "wave_loads"]
 
 LOADS = ("wave", "broker", "bytesIn", "bytesOut", "partitions", "records")
 """Columns of what waves load brokers with; broker -1 stands for the wave itself, of which records are counted."""
@@ -99,6 +99,16 @@ def count_part(check: Check, sizes: Column, limits: WaveLimits) -> PartCounts:
         int((lead != first_now).sum()),
         {why.key: count for why, count in check.left_out.items() if count},
     )
+
+
+def replicas_of_brokers(check: Check) -> tuple[Array, Array]:
+    """(int64[B], twice) replicas on each broker before and after the plan of a part, dead brokers too."""
+
+    def count(values: Array) -> Array:
+        return np.bincount(place_among(check.ids, values), minlength=len(check.ids)).astype(np.int64)
+
+    before = count(check.before.values)
+    return before, before - count(check.claimed.values) + count(check.after.values)
 
 
 def _nothing(problems: list[str]) -> PartCounts:

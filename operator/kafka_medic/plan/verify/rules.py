@@ -26,7 +26,7 @@ from kafka_medic.plan.verify.topics import Held, could_lead, could_take, counted
 from kafka_medic.plan.wave_limits import WaveLimits
 from kafka_medic.plan.weight import handicap
 
-__all__ = ["PlanInput", "Check", "judge", "over_allowed", "verify"]
+__all__ = ["PlanInput", "Check", "judge", "over_allowed", "shared_racks", "verify"]
 
 EXAMPLES = 3
 """Examples named per violated rule; the count is always given."""
@@ -88,6 +88,13 @@ def over_allowed(come: Array, arriving: Array, allowed: Allowed) -> list[str]:
         )
         if limit is not None and most > limit
     ]
+
+
+def shared_racks(bad: int, unavoidable: int) -> list[str]:
+    """Partitions that share racks though they need not, of what `Check.rack_figures` counts."""
+    if bad <= unavoidable:
+        return []
+    return [f"{bad} partitions are spread over fewer racks than they could be, {unavoidable} of them with no choice"]
 
 
 class Check:
@@ -423,12 +430,7 @@ class Check:
 
     def owed(self) -> list[str]:
         """What the question asks of all rows together, besides that each is right."""
-        bad, unavoidable = self.rack_figures()
-        if bad <= unavoidable:
-            return []
-        return [
-            f"{bad} partitions are spread over fewer racks than they could be, {unavoidable} of them with no choice"
-        ]
+        return shared_racks(*self.rack_figures())
 
     def given(self) -> Array:
         """int32[V]: places of the brokers of the replicas that stay where they are, of all partitions."""
