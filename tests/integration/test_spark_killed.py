@@ -103,18 +103,23 @@ def planning(folder, master, seconds, settings=()):
 
 
 def halted(folder):
-    """Files of an attempt that is being written."""
-    return until(lambda: list(folder.glob(".plan.*/plan.parquet/_temporary/0/_temporary/attempt_*/*.parquet")), 240)
+    """The file of the attempt that halts, which is of the first task."""
+    return until(lambda: attempts(folder), 240)[0]
 
 
-def processes(word):
-    """Ids of processes whose command has the word."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+def attempts(folder):
+    """Files of attempts to write what the first task writes."""
+    found = folder.glob(".plan.*/plan.parquet/_temporary/0/_temporary/attempt_*_m_000000_*/*.parquet")
+    return sorted(found, key=lambda path: path.parent.name)
+
+
+def writer_of(file):
+    """The id of the process that has the file open."""
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
-            if word.encode() in path.read_bytes():
-                found.append(int(path.parent.name))
-    return found
+            if os.readlink(link) == str(file):
+                return int(link.parts[2])
+    return None
 
 
 def written(folder):
@@ -130,20 +135,20 @@ def ended(process, folder, code=0):
 
 
 def test_an_executor_that_dies_while_it_writes_leaves_no_row_out_and_none_twice(master, tmp_path):
-    process = planning(tmp_path, master, 15)
-    halted(tmp_path)
-    # The one that waits holds the halted task; the other may have nothing left to do.
-    for executor in processes("--driver-url\0spark://CoarseGrainedScheduler")[:1]:
-        os.kill(executor, signal.SIGKILL)
+    process = planning(tmp_path, master, 300)
+    first = halted(tmp_path)
+    os.kill(until(lambda: writer_of(first), 30), signal.SIGKILL)
+    until(lambda: set(attempts(tmp_path)) - {first}, 120)
     ended(process, tmp_path)
     assert written(tmp_path) == (ROWS, ROWS)
 
 
 def test_a_speculative_twin_writes_what_counts_and_the_late_one_nothing(master, tmp_path):
-    process = planning(tmp_path, master, 60, SPECULATION)
-    first = halted(tmp_path)
+    process = planning(tmp_path, master, 300, SPECULATION)
+    halted(tmp_path)
+    began = time.monotonic()
     ended(process, tmp_path)
-    assert first
+    assert time.monotonic() - began < 290, "what was written is a twin's, and nobody waited for the one that halts"
     assert written(tmp_path) == (ROWS, ROWS)
 
 

@@ -25,7 +25,7 @@ from kafka_medic.plan.problem import ProblemError, rows_of
 from kafka_medic.plan.relocation import Relocation
 from kafka_medic.plan.solver.aggregate import Kinds
 from kafka_medic.plan.solver.conflict_resolution import resolve_conflicts
-from kafka_medic.plan.solver.disk_capacity import even_bytes, fit
+from kafka_medic.plan.solver.disk_capacity import even_bytes, fit, fit_or_pack
 from kafka_medic.plan.solver.expand import expand
 from kafka_medic.plan.solver.limits import ENDLESS, Room, beyond, fitting
 from kafka_medic.plan.solver.quotas import Quotas, takers, too_many
@@ -384,7 +384,7 @@ def _placed(demand: Demand, rows: Ints, question: Question, share: Share, sites:
     added = spread_replicas(held, added, topic, standing(columns, sites), sites, least)
     if question.by_bytes:
         added = even_bytes(held, added, sites, size, share.capacity, share.due.max() - share.due)
-    return fit(held, added, sites, size, share.capacity), least
+    return fit_or_pack(held, added, sites, size, share.capacity), least
 
 
 def _ordered(columns: Columns, rows: Ints, replicas: Ints, share: Share, sites: Sites) -> Ints:

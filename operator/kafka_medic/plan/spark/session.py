@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -22,8 +21,6 @@ ARCHIVE_SECONDS = 120
 """In which a JVM has to write its archive of classes."""
 OLDEST = 4
 """Spark's first version that the planner works with."""
-_IN_PYTHON = re.compile(r"(kafka_medic\.[\w.]*|pyarrow\.lib\.)?[A-Z]\w*(Error|Exception|Exit|Invalid)\b")
-"""The last line of a traceback of Python's."""
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 25), "MALLOC_TRIM_THRESHOLD_": str(1 << 32)}
 """For workers under glibc: arrays of megabytes that are freed stay theirs. Given back and taken anew, block after
@@ -115,7 +112,10 @@ def _java_options(classes: Path | None, *, local: bool, small: bool) -> str:
         # An archive that does not fit is left alone, and nothing of that may come between the lines of the summary.
         options += ["-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr"]
         known = classes.exists()
-        options.append(f'"-XX:SharedArchiveFile={classes}"' if known else f'"-XX:ArchiveClassesAtExit={_new(classes)}"')
+        if known:
+            options.append(f'"-XX:SharedArchiveFile={classes}"')
+        elif local:  # only such a session gives the archive its name, see `_keep_classes`
+            options.append(f'"-XX:ArchiveClassesAtExit={_new(classes)}"')
     return " ".join(options)
 
 
@@ -187,13 +187,28 @@ def page(spark: Any) -> str | None:
 def reason(error: Exception) -> str:
     """The cause that an error reports at the bottom: the end of a worker's traceback, else the last "Caused by", else
     the first line; and which of the parts was lost, where one was."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in told]
     lost = next((line for line in lines if "ExecutorLostFailure" in line), "")
     if lost:
         return _cut(lost[lost.index("ExecutorLostFailure") :])
-    ends = [line for line in lines if _IN_PYTHON.match(line)]
+    ends = _ends_of_tracebacks(told)
     causes = [line[line.index(": ") + 2 :] for line in lines if line.startswith(("Caused by: ", ": "))]
     return _cut((ends[-1:] or causes[-1:] or lines[:1] or [type(error).__name__])[0])
+
+
+def _ends_of_tracebacks(lines: list[str]) -> list[str]:
+    """What Python says after the indented lines of each traceback."""
+    found, inside = [], False
+    for line in lines:
+        if "Traceback (most recent" in line:
+            inside = True
+        elif inside and not line[0].isspace():
+            found.append(line.strip())
+            inside = False
+        elif line.startswith("\tat "):
+            inside = False
+    return found
 
 
 def _cut(text: str) -> str:

@@ -44,6 +44,35 @@ def test_the_cause_is_what_is_reported_and_not_what_it_led_to(error, cause):
     assert session.reason(RuntimeError(error)) == cause
 
 
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 1.00 GiB for an array with shape (9,)",
+        "MemoryError",
+        "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+        "pyspark.errors.exceptions.base.PySparkRuntimeError: [ARROW] it does not fit",
+        "zlib.error: Error -3 while decompressing data",
+        "KeyError: 3",
+    ],
+)
+def test_what_python_raised_is_the_cause_whatever_it_is_called(cause):
+    first = WORKER.replace("RuntimeError: the partitions have changed while they were being planned", cause)
+    assert session.reason(RuntimeError(first)) == cause
+    chained = first.replace(
+        cause, f"OSError: before\n\nDuring handling of that:\n\nTraceback (most recent call last):\n  File\n{cause}"
+    )
+    assert session.reason(RuntimeError(chained)) == cause
+
+
+def test_only_a_session_that_keeps_the_classes_has_the_jvm_write_them(tmp_path):
+    """Of any other master each run would leave 180 MB under a name of its own."""
+    new, kept = tmp_path / "new.jsa", tmp_path / "kept.jsa"
+    kept.touch()
+    assert "ArchiveClassesAtExit" in session._java_options(new, local=True, small=False)
+    assert "ArchiveClassesAtExit" not in session._java_options(new, local=False, small=False)
+    assert f"SharedArchiveFile={kept}" in session._java_options(kept, local=False, small=False)
+
+
 def test_a_spark_that_is_too_old_is_named_with_what_is_needed():
     session._refuse_old("4.0.1", "this machine")
     with pytest.raises(
