@@ -23,7 +23,7 @@ from tests.unit.plan.cluster_tables import partitions
 ROWS = 12_000
 JARS = Path(pyspark.__file__).parent / "jars"
 ROOT = Path(__file__).resolve().parents[2]
-MEMORY = {"spark.executor.memory": "512m", "spark.driver.memory": "512m"}
+HOSTS = ("127.0.0.1", "127.0.0.2")
 SPECULATION = {
     "spark.speculation": "true", "spark.speculation.interval": "200ms", "spark.speculation.quantile": "0.3",
     "spark.speculation.multiplier": "1.1", "spark.speculation.minTaskRuntime": "500ms",
@@ -38,26 +38,24 @@ def free_port():
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory):
-    """The address of a standalone master with two workers of one core each."""
+    """The address of a standalone master with two workers of one core each, on hosts of their own: Spark begins no twin
+    on the host of the first attempt."""
     folder, port = tmp_path_factory.mktemp("standalone"), free_port()
     address = f"spark://127.0.0.1:{port}"
     common = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{JARS}/*"]
     lines = [[*common, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port),
               "--webui-port", "0"]]  # fmt: skip
     lines += [
-        [*common, "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g",
+        [*common, "org.apache.spark.deploy.worker.Worker", "--host", HOSTS[n], "--cores", "1", "--memory", "1g",
          "--webui-port", "0", "--work-dir", str(folder / f"worker-{n}"), address]
         for n in range(2)
     ]  # fmt: skip
-    environment = os.environ | {
-        "SPARK_HOME": str(JARS.parent),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SCALA_VERSION": "2.13",
-    }
+    environment = os.environ | {"SPARK_HOME": str(JARS.parent), "SPARK_SCALA_VERSION": "2.13"}
     with contextlib.ExitStack() as running:
         for number, line in enumerate(lines):
             log = running.enter_context((folder / f"{number}.log").open("wb"))
-            process = subprocess.Popen(line, env=environment, stdout=log, stderr=log, start_new_session=True)
+            own = environment | {"SPARK_LOCAL_IP": HOSTS[max(number - 1, 0)]}
+            process = subprocess.Popen(line, env=own, stdout=log, stderr=log, start_new_session=True)
             running.callback(process.wait)
             running.callback(process.kill)
             if not number:
