@@ -68,7 +68,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _more_room(args: argparse.Namespace) -> str:
     """What else helps where disks are full: an option of this question."""
-    return ", or free fewer bytes" if args.asked == RELIEF else ", or set --max-bytes-per-broker"
+    if args.asked == RELIEF:
+        return ", or free fewer bytes"
+    closely = ", or plan in one process, which packs disks more closely" if args.engine == "spark" else ""
+    return f", or set --max-bytes-per-broker{closely}"
 
 
 def _run(args: argparse.Namespace) -> int:
