@@ -43,6 +43,7 @@ DEFAULTS = ("--engine", "spark", "--spark-master", "local[2]")
 CASES = {
     "200k": (FEW, ()),
     "replace": (FULL, ()),
+    "lower": (FULL | {"racks": 10, "skewed": True}, ("--engine", "local")),
     "replace-1m": (MANY | {"held": 3}, ("--engine", "local")),
     "replace-1m-spark": (MANY | {"held": 3}, SPARK),
     "1m": (MANY, ("--engine", "local")),
@@ -171,14 +172,21 @@ def watched(command: list[str]) -> tuple[float, float, dict[str, float], str]:
     return ended - began, sum(used.values()), peak, told
 
 
+def _question(name: str) -> tuple[str, ...]:
+    if name.startswith("replace"):
+        return "replace-broker", "--broker", "7"
+    if name == "lower":
+        return "lower-imbalance", "--max-moves", "10000"
+    return "raise-replication-factor", "--replication-factor", str(FACTOR)
+
+
 def measure(name: str, runs: int) -> None:
     case, options = CASES[name]
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory)
         write(case, work)
         walls, cpus, peaks, summaries, copies = [], [], [], [], []
-        replaces = case["held"] == FACTOR
-        command = asking(work, "replace-broker", "--broker", "7", *options) if replaces else raising(work, *options)
+        command = asking(work, *_question(name), *options)
         for _ in range(runs):
             shutil.rmtree(work / "plan", ignore_errors=True)
             copies.append(copying(work, options))
@@ -191,7 +199,7 @@ def measure(name: str, runs: int) -> None:
         print(
             f"{name}: {case['partitions']:,} partitions, {case['brokers']:,} brokers, {case['racks']} racks,", end=" "
         )
-        print("one of them replaced" if replaces else f"{case['held']} to {FACTOR}")
+        print(" ".join(_question(name)))
         print(f"  {statistics.median(walls):.2f} s, of it until the plan is checked", end=" ")
         print(f"{statistics.median(s['seconds'] for s in summaries):.2f} s;", end=" ")
         print(f"processor {statistics.median(cpus):.1f} s; reading and writing alone", end=" ")

@@ -11,7 +11,7 @@ import pytest
 from kafka_medic.clients import kafka_admin
 from kafka_medic.clients.answers import LogDirs
 from kafka_medic.clients.failures import FailureKind, ReadFailed
-from kafka_medic.guard import precedence, replicas, views
+from kafka_medic.guard import precedence, reassign, replicas, views
 from kafka_medic.guard.other_runs import OtherRun
 from kafka_medic.playbook.restart import order
 from tests.simulation import schedules
@@ -64,6 +64,12 @@ def whoever_leads_next(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(order, "harmless_first", lambda _, brokers: list(brokers))
 
 
+def who_is_in_sync_stays_so(patch: pytest.MonkeyPatch) -> None:
+    """A reassignment concerns those that get a replica, and the leader."""
+    patch.setattr(reassign, "_of_a_new_epoch", lambda _: set())
+
+
+STALE_FOLLOWER = Schedule(4008888, "filling-zookeeper", 5, 1, False, [("at", 1.799, "diverges", 2, 2, 45.0)])
 UNEVEN = Schedule(1, "uneven", 0, 1, True, [])
 NOTICED: list[tuple[Patch, Schedule, str]] = [
     (what_the_broker_that_answers_shows, UNEVEN, "takes spared-"),
@@ -71,6 +77,7 @@ NOTICED: list[tuple[Patch, Schedule, str]] = [
     (the_operators_own_clock, Schedule(1, "roll", 0, 1, True, []), "a run does not end"),
     (whoever_leads_next, Schedule(1, "stale-pair", 0, 1, True, []), "led by broker 3, known to be stale"),
     (whoever_began_first, Schedule(1, "overtaken", 0, 1, True, []), "keeps it waiting"),
+    (who_is_in_sync_stays_so, STALE_FOLLOWER, "a new leader epoch, of which [2] in its ISR would not hear"),
 ]
 
 
