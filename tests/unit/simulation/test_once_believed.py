@@ -69,7 +69,7 @@ def who_is_in_sync_stays_so(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reassign, "_of_a_new_epoch", lambda _: set())
 
 
-STALE_FOLLOWER = Schedule(4008888, "filling-zookeeper", 5, 1, False, [("at", 1.799, "diverges", 2, 2, 45.0)])
+STALE_FOLLOWER = Schedule(4008888, "filling-zookeeper", 5, 1, False, [["at", 1.799, "diverges", 2, 2, 45.0]])
 UNEVEN = Schedule(1, "uneven", 0, 1, True, [])
 NOTICED: list[tuple[Patch, Schedule, str]] = [
     (what_the_broker_that_answers_shows, UNEVEN, "takes spared-"),
