@@ -1,7 +1,7 @@
 """Of each figure of a plan: among which plans is its bound one, and does one of them reach it.
 
 `Spread.any_plan` holds for every plan that there is, whatever it moves and whoever is to lead, as it is the mean.
-They are checked against an exact solver on thousands of small clusters (tests/property/plan/test_bounds_exact.py),
+Bounds are checked against an exact solver on thousands of small clusters (tests/property/plan/test_bounds_exact.py),
 without weights, limits and excluded brokers.
 """
 

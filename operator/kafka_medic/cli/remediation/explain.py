@@ -17,7 +17,7 @@ WHAT_TO_DO: Mapping[Guard, str] = {
     Guard.CLUSTER_REACHABLE: "See the KafkaCluster's condition Reachable.",
     Guard.ENOUGH_LIVE_BROKERS: "Start the brokers that are down.",
     Guard.NO_FOREIGN_REASSIGNMENT: "Wait for the reassignment of the other client, or cancel it there.",
-    Guard.TARGETS_ALIVE: "Start the named brokers.",
+    Guard.TARGETS_ALIVE: "Start the named broker. If its view is stale, restart it first.",
     Guard.NO_OTHER_REMEDIATION: "Wait for the named run, or end it with `abort`.",
     Guard.NO_OTHER_KAFKA_CLUSTER: (
         "Keep one KafkaCluster for this Kafka cluster; delete the other or set its mode to Observe."
