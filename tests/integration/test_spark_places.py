@@ -1,9 +1,12 @@
-"""Where the planner on Spark reads partitions and writes plans: S3, folders by column, tables of a catalog."""
+"""Where the planner on Spark reads partitions and writes plans: S3, HDFS, folders by column, tables of a catalog."""
 
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import boto3
 import pyarrow.dataset
@@ -13,13 +16,11 @@ import pyspark
 import pytest
 from moto.server import ThreadedMotoServer
 
-from kafka_medic.cli import main, plan_spark
-from tests.testbed import build
+from kafka_medic.cli import main
+from tests.integration.spark_tables import ROWS, filled, line, settings
+from tests.testbed import build, wait_for
+from tests.testbed.places import REPOSITORY
 from tests.unit.plan.cluster_tables import partitions
-
-ROWS = {f"t{n:02}": [[n % 3]] * 10 for n in range(20)}
-MEMORY = ("--spark-conf", "spark.driver.memory=600m", "--spark-master", "local[2]")
-FITS = tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2)
 
 
 @pytest.fixture
@@ -35,26 +36,6 @@ def bucket():
     client.create_bucket(Bucket="kafka")
     yield client, address
     server.stop()
-
-
-def line(tmp_path, *options):
-    """The command, which writes to `plan`."""
-    (tmp_path / "b.json").write_text(json.dumps([{"id": n} for n in range(6)]))
-    asked = ["plan", "raise-replication-factor", "--replication-factor", "3", "--engine", "spark", "-o", "json"]
-    return [
-        *asked,
-        "--brokers",
-        str(tmp_path / "b.json"),
-        "--output",
-        str(tmp_path / "plan"),
-        "--overwrite",
-        *MEMORY,
-        *options,
-    ]
-
-
-def settings(given):
-    return [part for key, value in given.items() for part in ("--spark-conf", f"{key}={value}")]
 
 
 def by_cluster(folder):
@@ -73,7 +54,7 @@ def test_partitions_by_column_in_s3_and_a_plan_back_to_s3(bucket, tmp_path, caps
     for file in (tmp_path / "partitions").rglob("*.parquet"):
         client.upload_file(str(file), "kafka", str(file.relative_to(tmp_path)))
     given = {
-        "spark.jars": ",".join(str(jar) for jar in sorted(build.spark_connectors().glob("*.jar"))),
+        "spark.jars": ",".join(str(jar) for jar in sorted(build.spark_jars("s3").glob("*.jar"))),
         "spark.hadoop.fs.s3a.endpoint": address,
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
         "spark.hadoop.fs.s3a.access.key": "a",
@@ -96,29 +77,8 @@ def test_partitions_by_column_in_s3_and_a_plan_back_to_s3(bucket, tmp_path, caps
     assert "already exists" in capsys.readouterr().err
 
 
-@contextmanager
-def filled(folder, name, form):
-    """Sessions find the table in their catalog."""
-    real = getattr(plan_spark, "session")  # noqa: B009 - not exported
-
-    @contextmanager
-    def session(*place, **how):
-        with real(*place, **how) as spark:
-            found = spark.read.parquet((folder / "p.parquet").as_uri())
-            # Catalogs write names small.
-            found = found.withColumnRenamed("sizeBytes", "sizebytes")
-            found.writeTo(name).using(form).create()
-            yield spark
-            seen.append(spark.table("plan" if "." not in name else name.replace("partitions", "plan")).count())
-
-    seen: list[int] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_spark, "session", session)
-        yield seen
-
-
 def test_a_table_of_the_sessions_catalog_and_a_plan_in_another(tmp_path, capsys):
-    pq.write_table(partitions(ROWS, sizeBytes=[[7] * 200][0]), tmp_path / "p.parquet")
+    pq.write_table(partitions(ROWS, sizeBytes=[7] * 200), tmp_path / "p.parquet")
     places = {"spark.sql.warehouse.dir": (tmp_path / "warehouse").as_uri()}
     asked = ["--partitions", "table:partitions", "--plan-to", "table:plan", "--plan-format", "parquet"]
     with filled(tmp_path, "partitions", "parquet") as seen:
@@ -127,20 +87,62 @@ def test_a_table_of_the_sessions_catalog_and_a_plan_in_another(tmp_path, capsys)
     assert json.loads(capsys.readouterr().out)["moves"] == 400
 
 
-@pytest.mark.skipif(not FITS, reason="Iceberg's newest runtime, for Spark 4.1, does not load in Spark 4.2 and later")
-def test_an_iceberg_table_and_a_plan_in_another(tmp_path, capsys):
-    pq.write_table(partitions(ROWS), tmp_path / "p.parquet")
-    catalog = {
-        "spark.jars": str(next(build.spark_connectors().glob("iceberg*.jar"))),
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "hadoop",
-        "spark.sql.catalog.lake.warehouse": str(tmp_path / "lake"),
-    }
-    asked = ["--partitions", "table:lake.kafka.partitions", "--plan-to", "table:lake.kafka.plan"]
-    with filled(tmp_path, "lake.kafka.partitions", "iceberg") as seen:
-        assert main.main(line(tmp_path, *asked, "--plan-format", "iceberg", *settings(catalog))) == 0
-    assert seen == [200]
-    assert json.loads(capsys.readouterr().out)["moves"] == 400
+@pytest.mark.parametrize("form", ["iceberg", "delta"])
+def test_tables_of_iceberg_and_delta_with_the_oldest_spark(tmp_path, form):
+    """Newer versions of Spark have no runtime of both."""
+    newer = os.environ.get("PYTHONPATH", "")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(build.oldest_spark()), newer])}
+    asked = [sys.executable, "-m", "tests.integration.spark_tables", form, str(tmp_path)]
+    done = subprocess.run(
+        asked, env=environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    *summary, found = done.stdout.splitlines()
+    assert json.loads(found) == {"spark": "4.0.1", "code": 0, "rows": [200]}
+    assert json.loads("\n".join(summary))["moves"] == 400
+
+
+@pytest.fixture
+def hdfs(tmp_path):
+    """(address, a function that runs a command of `hdfs dfs`) of a NameNode and a DataNode of its own, in one
+    process."""
+    site = tmp_path / "hadoop"
+    site.mkdir()
+    (site / "core-site.xml").write_text("<configuration/>")  # the shell does not start without one
+    jars = [site, *build.spark_jars("hdfs").glob("*.jar"), Path(pyspark.__file__).parent / "jars" / "*"]
+    java = ["java", "-Xmx256m", "-cp", os.pathsep.join(map(str, jars))]
+    details = tmp_path / "hdfs.json"
+    server = [*java, "org.apache.hadoop.test.MiniDFSClusterManager", "-datanodes", "1", "-format"]
+    server += ["-writeDetails", str(details), "-D", f"hdfs.minidfs.basedir={tmp_path / 'hdfs'}"]
+    with (tmp_path / "hdfs.log").open("w") as log:
+        process = subprocess.Popen(server, cwd=tmp_path, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        wait_for("HDFS", lambda: details.exists() and details.read_text().endswith("}"), 60)
+        address = f"hdfs://127.0.0.1:{json.loads(details.read_text())['namenode_port']}"
+
+        def dfs(*words):
+            shell = [*java, "org.apache.hadoop.fs.FsShell", *words]
+            done = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
+            assert done.returncode == 0, done.stderr[-3000:]
+
+        yield address, dfs
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_partitions_by_column_in_hdfs_and_a_plan_back_to_hdfs(hdfs, tmp_path, capsys):
+    address, dfs = hdfs
+    by_cluster(tmp_path / "partitions")
+    dfs("-put", str(tmp_path / "partitions"), f"{address}/")
+    asked = ["--partitions", f"{address}/partitions", "--where", "cluster = 'b'", "--plan-to", f"{address}/plan"]
+    assert main.main(line(tmp_path, *asked)) == 0
+    assert json.loads(capsys.readouterr().out)["partitions"] == 20 * 4
+    dfs("-get", f"{address}/plan", str(tmp_path / "fetched"))
+    names = [path.name for path in (tmp_path / "fetched").iterdir()]
+    assert "_SUCCESS" in names
+    assert "_temporary" not in names
+    assert pyarrow.dataset.dataset(tmp_path / "fetched", format="parquet").count_rows() == 20 * 4
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,9 @@ def _build() -> None:
     build.kafka("kraft")
     build.kafka("zookeeper")
     build.kafka("exporter")
-    build.spark_connectors()
+    for kind in ("s3", "hdfs", "tables"):
+        build.spark_jars(kind)
+    build.oldest_spark()
     build.plugin_packages()
     if (java := preflight.java_home()) is not None:
         class_archives("kraft", java)

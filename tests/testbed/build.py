@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.testbed.cache import digest, ensure
+from tests.testbed.environment import uv
 from tests.testbed.places import (
     COREDNS_VERSION,
     ETCD_VERSION,
@@ -166,9 +167,20 @@ def kafka(shape: str) -> Path:
     return _jars("kafka", shape, SOURCES / "kafka" / shape / "pom.xml", f"Kafka ({shape})")
 
 
-def spark_connectors() -> Path:
-    """The jars with which a Spark session reads and writes S3 and Iceberg."""
-    return _jars("spark-connectors", "1", SOURCES / "spark" / "pom.xml", "Spark's connectors")
+def spark_jars(kind: str) -> Path:
+    """The jars with which a Spark session reads and writes `s3`, or Spark 4.0 `tables`; or a server of `hdfs`."""
+    return _jars(f"spark-{kind}", "1", SOURCES / "spark" / kind / "pom.xml", f"Spark's jars ({kind})")
+
+
+def oldest_spark() -> Path:
+    """PySpark as old as the planner works with, in a folder that goes before the newer one's."""
+    pins = SOURCES / "spark" / "oldest.txt"
+
+    def build(folder: Path, log: Path) -> None:
+        install = [uv(), "pip", "install", "--no-deps", "--require-hashes", "--target", str(folder), "-r", str(pins)]
+        run_logged("the oldest PySpark (a minute or two)", install, log)
+
+    return ensure("spark-oldest", "1", digest(pins), "the oldest PySpark", build)
 
 
 def plugin_packages() -> Path:
