@@ -157,13 +157,15 @@ def watched(command: list[str]) -> tuple[float, float, dict[str, float], str]:
     while waiting.is_alive():
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError, IndexError):
-                comm, _, rest = (folder / "stat").read_text().rpartition(")")
+                _, _, rest = (folder / "stat").read_text().rpartition(")")
                 fields = rest.split()
                 if int(fields[3]) != process.pid:
                     continue
                 used[int(folder.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
                 own = int(folder.name) == process.pid
-                kind = "command" if own else "JVM" if "java" in comm else "worker"
+                # By its program: what the JVM forks has a thread's name, and the JVM's memory, until it is a worker.
+                program = (folder / "exe").readlink().name
+                kind = "command" if own else "worker" if "python" in program else "JVM"
                 high = re.findall(r"VmHWM:\s+(\d+)", (folder / "status").read_text())
                 peak[kind] = max(peak.get(kind, 0), int(high[0]) / 1024)
         waiting.join(0.1)

@@ -20,12 +20,15 @@ from kafka_medic.fleet.request import Job, Part, Request, joined
 from kafka_medic.fleet.tables import SCHEMAS, SNAPSHOTS
 from kafka_medic.fleet.whole import CHOSEN, Chosen, choose
 from kafka_medic.plan.arrow import names
+from kafka_medic.plan.spark.session import BATCH_BYTES
 
 __all__ = ["SparkEngine", "address", "ddl", "quoted"]
 
 PACKED = "clusterId string, kind string, payload binary"
 BATCH_ROWS = 65_536
 """Rows that a task gets from Spark at a time."""
+MOST_BYTES = 1 << 26
+"""Bytes that it gets at a time, a row more or less."""
 NAMES = ("topic", "topicId", "snapshot", "group")
 """Columns of few values, which are packed as dictionaries."""
 GLOB = re.compile(r"[*?\[\]{}\\]")
@@ -59,6 +62,8 @@ class SparkEngine:
     def run(self, parts: Sequence[Part], clusters: Sequence[Chosen], job: Job, target: Path) -> None:
         ids = sorted(cluster.cluster_id for cluster in clusters)
         self.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(BATCH_ROWS))
+        # A row holds many: all those of a cluster need not be in the JVM at once.
+        self.spark.conf.set(BATCH_BYTES, str(MOST_BYTES))
         # Each task writes as many folders as the output has, side by side and not one after another in sorted order.
         self.spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", "8")
         packed = [frame for part in parts if (frame := self._packed(part, ids)) is not None]

@@ -9,6 +9,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Observation
 from pyspark.sql import functions as sql
 
+from kafka_medic.plan.arrow import leave_pandas_out
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.spark.packed import PIECE_BITS, keys_of_blocks, packed
@@ -20,6 +21,7 @@ __all__ = [
     "blocks",
     "kept",
     "left",
+    "mapped",
     "over_limits",
     "partitions",
     "plan",
@@ -91,7 +93,7 @@ def _packed(frame: Any, count: int) -> Any:
     def pack(batches: Batches) -> Iterator[Any]:
         return packed(batches, keys)
 
-    return frame.select(block, *frame.columns).mapInArrow(pack, "key int, block int, data binary")
+    return mapped(frame.select(block, *frame.columns), pack, "key int, block int, data binary")
 
 
 def plan(spark: Any, place: Place) -> Any:
@@ -122,6 +124,17 @@ def over_limits(checked: Any, limits: WaveLimits) -> list[str]:
     ]
 
 
+def mapped(frame: Any, work: Work, columns: str) -> Any:
+    """The DataFrame of what tasks make of batches of rows; columns: theirs, as Spark writes them. Workers do without
+    pandas, which pyarrow would load in each of them."""
+
+    def begun(batches: Batches) -> Iterator[Any]:
+        leave_pandas_out()
+        yield from work(batches)
+
+    return frame.mapInArrow(begun, columns)
+
+
 def kept(frame: Any) -> Any:
     """The same DataFrame, kept on the executors' disks once it is made."""
     return frame.persist(StorageLevel.DISK_ONLY)
@@ -136,7 +149,7 @@ def answers(frame: Any) -> list[str]:
 def worked(frame: Any, work: Work) -> Any:
     """The DataFrame of what a task makes of the blocks: `found`, as text, `data`, its plan as bytes, and `left`, what
     that leaves out."""
-    return frame.mapInArrow(work, "block int, found string, data binary, left binary")
+    return mapped(frame, work, "block int, found string, data binary, left binary")
 
 
 def left(frame: Any) -> Iterator[bytes]:
@@ -149,7 +162,7 @@ def write(frame: Any, rows: Work, place: Place) -> tuple[int, int, int]:
     """Write a plan by Spark's own committer, so that of every task's attempts one counts, and of a job that fails
     nothing. frame: blocks of which `rows` makes the plan's rows. Returns what `_sums` has of the rows given to the
     writer."""
-    made = frame.where("data is not null").select("block", "data").mapInArrow(rows, PLAN_COLUMNS)
+    made = mapped(frame.where("data is not null").select("block", "data"), rows, PLAN_COLUMNS)
     seen = Observation("written")
     made = made.observe(seen, *_sums())
     if place.named:

@@ -51,7 +51,7 @@ def verify_on_spark(
     count = block_count(frame.count(), rows)
     both = frames.side_by_side(frame, frames.plan(spark, plan), count)
     say("checking the plan")
-    checked = frames.kept(both.mapInArrow(_checking(question, whole=count == 1), frames.LOADS))
+    checked = frames.kept(frames.mapped(both, _checking(question, whole=count == 1), frames.LOADS))
     try:
         found = [json.loads(text) for text in frames.answers(checked)]
         if refused := sorted(one["refused"] for one in found if "refused" in one):

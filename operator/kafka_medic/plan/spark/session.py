@@ -15,7 +15,7 @@ from typing import Any
 
 import kafka_medic
 
-__all__ = ["SparkError", "class_archive", "page", "reason", "session", "starts_slowly", "tasks"]
+__all__ = ["BATCH_BYTES", "SparkError", "class_archive", "page", "reason", "session", "starts_slowly", "tasks"]
 
 ARCHIVE_SECONDS = 120
 """In which a JVM has to write its archive of classes."""
@@ -25,6 +25,12 @@ OLDEST = 4
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 25), "MALLOC_TRIM_THRESHOLD_": str(1 << 32)}
 """For workers under glibc: arrays of megabytes that are freed stay theirs. Given back and taken anew, block after
 block, they cost a fifth of the time, all of it the kernel's."""
+
+
+BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+UNLIMITED = str((1 << 31) - 1)
+"""With a limit Spark adds up the bytes of a batch after each row, a twentieth of the time of a plan. A batch ends after
+so many rows, or is one block."""
 
 
 class SparkError(Exception):
@@ -142,7 +148,7 @@ def _builder(builder: Any, master: str, remote: str | None, *, local: bool) -> A
     # Workers on this machine have to be this Python. Those in Pods have the one of their image.
     if not master.startswith("k8s://"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = builder.appName("kafka-medic plan")
+    builder = builder.appName("kafka-medic plan").config(BATCH_BYTES, UNLIMITED)
     if remote is not None:
         return builder.remote(remote)
     builder = builder.master(master).config("spark.ui.enabled", "false")
