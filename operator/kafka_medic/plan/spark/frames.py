@@ -8,6 +8,7 @@ from typing import Any
 from pyspark import StorageLevel
 from pyspark.sql import Observation
 from pyspark.sql import functions as sql
+from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
 from kafka_medic.plan.arrow import leave_pandas_out
 from kafka_medic.plan.model import PLAN_SCHEMA
@@ -37,9 +38,18 @@ PARTITIONS = {
 }  # fmt: skip
 REQUIRED = ("topic", "partition", "replicas")
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
-PLAN_COLUMNS = (
-    "topic string, partition int, replicasBefore array<int>, replicas array<int>, preferredOrder array<int>, wave int"
+_BROKERS = ArrayType(IntegerType(), containsNull=False)
+PLAN_COLUMNS = StructType(
+    [
+        StructField("topic", StringType(), False),
+        StructField("partition", IntegerType(), False),
+        StructField("replicasBefore", _BROKERS, False),
+        StructField("replicas", _BROKERS, False),
+        StructField("preferredOrder", _BROKERS, False),
+        StructField("wave", IntegerType(), False),
+    ]
 )
+"""PLAN_SCHEMA, in which nothing is null, as no partition with a null is planned: Spark then asks no row for it."""
 LOADS = "found string, wave bigint, broker bigint, bytesIn bigint, bytesOut bigint, partitions bigint, records bigint"
 """What a check of a stored plan finds in a block."""
 MOST_NAMED = 20
@@ -124,9 +134,9 @@ def over_limits(checked: Any, limits: WaveLimits) -> list[str]:
     ]
 
 
-def mapped(frame: Any, work: Work, columns: str) -> Any:
-    """The DataFrame of what tasks make of batches of rows; columns: theirs, as Spark writes them. Workers do without
-    pandas, which pyarrow would load in each of them."""
+def mapped(frame: Any, work: Work, columns: Any) -> Any:
+    """The DataFrame of what tasks make of batches of rows; columns: theirs, for Spark. Workers do without pandas,
+    which pyarrow would load in each of them."""
 
     def begun(batches: Batches) -> Iterator[Any]:
         leave_pandas_out()
