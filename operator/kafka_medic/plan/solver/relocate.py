@@ -251,13 +251,15 @@ def stored(held: Ints, size: Ints, brokers: Sequence[Broker]) -> Ints:
 
 def _bytes_lowered(relocation: Relocation, after: Ints, moves: int) -> Spread:
     """Bytes per broker in the end. The bound: so many moves, each of the largest partition, could bring no broker
-    lower."""
+    lower; and some broker has to hold the largest."""
     columns, brokers = relocation.columns, relocation.brokers
     alive = np.array([broker.alive for broker in brokers], dtype=bool)
     was, now = (stored(held, columns.size, brokers)[alive] for held in (columns.held, after))
     total = int(arriving(columns.held, columns.size, len(brokers))[alive].sum())
     average = handicap(brokers, np.zeros(len(brokers), dtype=np.int64), total).average
-    bound = levels(was, min(moves * int(columns.size.max(initial=0)), ENDLESS))[0]
+    there = ((columns.held >= 0) & alive[columns.held]).any(axis=1)
+    largest = int(columns.size[there].max(initial=0))
+    bound = max(levels(was, min(moves * largest, ENDLESS))[0], largest)
     mean = -(-int(now.sum()) // max(len(now), 1))
     most = int(now.max(initial=0))
     least = max(int(now.min(initial=most)) - average, 0)

@@ -97,6 +97,12 @@ def test_large_replicas_are_exchanged_for_small_ones_where_numbers_are_even():
     assert plan.summary.bytes_per_broker == Spread(110, 110, 110, 110)
 
 
+def test_no_plan_brings_bytes_below_the_largest_partition():
+    held, plan = sized([[0], [0], [1]], [1000, 30, 10], "ab", 2)
+    assert held == [1000, 40]
+    assert plan.summary.bytes_per_broker == Spread(40, 1000, 1000, 520)
+
+
 def test_a_replica_moves_alone_to_a_broker_that_holds_fewer():
     held, plan = sized([[0], [0], [0], [1]], [50, 40, 30, 60], "ab", 9)
     assert held == [90, 90]
