@@ -228,6 +228,15 @@ def test_each_block_is_a_task_of_its_own(spark, tmp_path):
     assert sorted(set(part) for part in lists) == [{n} for n in range(7)]
 
 
+def test_of_a_folder_the_columns_of_every_file_are_read(spark, tmp_path):
+    """Else a partition would count as one whose in-sync replicas nobody knows."""
+    pq.write_table(partitions({"a": [[1]]}), tmp_path / "a.parquet")
+    isr = pa.array([[1]], pa.list_(pa.int32()))
+    pq.write_table(partitions({"b": [[1, 2]]}, isr=isr), tmp_path / "b.parquet")
+    found = frames.partitions(spark, Place(tmp_path.as_uri()))
+    assert [tuple(row) for row in found.orderBy("topic").collect()] == [("a", 0, [1], None), ("b", 0, [1, 2], [1])]
+
+
 def test_workers_do_without_pandas_and_without_a_count_of_bytes_after_each_row(spark):
     """Each costs a plan a twentieth of its time."""
 

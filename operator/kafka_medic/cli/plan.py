@@ -321,6 +321,7 @@ def _takes_spark(args: argparse.Namespace) -> bool:
         for option, given in (
             (f"--partitions {args.partitions}", isinstance(args.partitions, str)), ("--format", args.format),
             ("--option", args.option), ("--where", args.where), ("--plan-to", getattr(args, "plan_to", None)),
+            ("--spark-master", args.spark_master), ("--spark-remote", args.spark_remote),
             (f"--plan {getattr(args, 'plan', '')}", isinstance(getattr(args, "plan", None), str)),
         )
         if given

@@ -285,8 +285,9 @@ def add_engine(parser: argparse.ArgumentParser, *, writes: bool = True) -> None:
     )
     spark.add_argument(
         "--engine", choices=("auto", "local", "spark"), default="auto",
-        help="local plans in this process, spark on Spark; auto (default) takes spark for what only Spark reads and, "
-        f"where it is installed, for Parquet of more than {LARGEST_LOCAL:,} partitions",
+        help="local plans in this process, spark on Spark; auto (default) takes spark for what only Spark reads, with "
+        "--spark-master or --spark-remote, and, where it is installed, for Parquet of more than "
+        f"{LARGEST_LOCAL:,} partitions",
     )  # fmt: skip
     where = spark.add_mutually_exclusive_group()
     where.add_argument(

@@ -77,8 +77,10 @@ def test_where_spark_is_comes_from_the_line_or_else_from_the_environment(call, m
     monkeypatch.setenv("KAFKA_MEDIC_SPARK_REMOTE", "")
     monkeypatch.setenv("KAFKA_MEDIC_SPARK_MASTER", "k8s://https://here")
     assert call("--engine", "spark", "--spark-conf", "a=b")[0] == 4
+    assert call("--spark-master", "spark://named:7077")[0] == 4
     assert request == [
-        (None, "sc://planner:15002", {}), ("spark://other:7077", None, {}), ("k8s://https://here", None, {"a": "b"})
+        (None, "sc://planner:15002", {}), ("spark://other:7077", None, {}), ("k8s://https://here", None, {"a": "b"}),
+        ("spark://named:7077", None, {}),
     ]  # fmt: skip
 
 
@@ -87,6 +89,7 @@ def test_where_spark_is_comes_from_the_line_or_else_from_the_environment(call, m
     [
         (("--partitions", "s3a://b/p", "--engine", "local"), "--partitions s3a://b/p: is for Spark alone"),
         (("--where", "a = 1", "--engine", "local"), "--where: is for Spark alone"),
+        (("--spark-remote", "sc://a:1", "--engine", "local"), "--spark-remote: is for Spark alone"),
         (("--engine", "spark", "--plan-to", "elsewhere"), "--plan-to elsewhere: must be an address"),
         (("--engine", "spark", "--plan-format", "orc"), "are for --plan-to"),
         (("--engine", "spark", "--option", "a"), "--option a: must be KEY=VALUE"),
@@ -218,6 +221,7 @@ def test_auto_takes_spark_only_for_much_parquet_and_where_it_is_installed(tmp_pa
 
     def takes(name):
         options = {"engine": "auto", "format": None, "option": [], "where": None, "plan_to": None, "spark_conf": []}
+        options |= {"spark_master": None, "spark_remote": None}
         asked = argparse.Namespace(question=command.RAISE, asked=command.RAISE, partitions=tmp_path / name, **options)
         return command._takes_spark(asked)
 

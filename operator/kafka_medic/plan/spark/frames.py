@@ -39,6 +39,9 @@ PARTITIONS = {
 REQUIRED = ("topic", "partition", "replicas")
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 _BROKERS = ArrayType(IntegerType(), containsNull=False)
+MERGING, MERGED = ("parquet", "orc"), {"mergeSchema": "true"}
+"""Of a folder Spark otherwise takes the columns of one file, and does not read what others know of in-sync replicas and
+sizes."""
 PLAN_COLUMNS = StructType(
     [
         StructField("topic", StringType(), False),
@@ -208,10 +211,11 @@ def _counted(found: Mapping[str, int | None]) -> tuple[int, int, int]:
 
 
 def _read(spark: Any, place: Place) -> Any:
-    reader = spark.read.options(**place.options)
     if place.named:
-        return reader.table(place.address)
-    return reader.format(place.format or "parquet").load(place.address)
+        return spark.read.options(**place.options).table(place.address)
+    form = place.format or "parquet"
+    options = (MERGED if form in MERGING else {}) | dict(place.options)
+    return spark.read.options(**options).format(form).load(place.address)
 
 
 def _fits(kind: str, wanted: str) -> bool:
