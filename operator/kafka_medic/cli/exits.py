@@ -8,7 +8,7 @@ OK, REFUSED, NOT_YET, NO_ANSWER, UNUSABLE_INPUT, INTERRUPTED = 0, 1, 2, 3, 4, 13
 MEANINGS = {
     OK: "done, or the guards allow it",
     REFUSED: "refused: a guard denies it, a right is missing, or a plan fails its check",
-    NOT_YET: "not now: a guard waits, or with --watch the run did not end as Succeeded",
+    NOT_YET: "not now: a guard waits, or with --watch the run did not end as asked",
     NO_ANSWER: "unknown: the API server or Kafka did not answer, or a guard lacks data",
     UNUSABLE_INPUT: "wrong usage, or unusable input",
     INTERRUPTED: "interrupted (Ctrl-C)",

@@ -33,6 +33,10 @@ from kafka_medic.report.units import many
 
 def run(args: argparse.Namespace) -> int:
     """Read, answer, write; the exit code. Raises UnusableInputError."""
+    if named := "--spark-master" if args.spark_master else "--spark-remote" if args.spark_remote else None:
+        if args.engine == "local":
+            raise UnusableInputError(named, "is for Spark alone: leave out --engine local")
+        args.engine = "spark"
     if args.engine != "spark":  # whose Connect needs pandas
         leave_pandas_out()
     now = datetime.now(UTC)

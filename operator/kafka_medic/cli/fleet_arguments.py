@@ -94,8 +94,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", dest="form", choices=output.FORMATS, default="table", help="how to show the summary")
     parser.add_argument(
         "--engine", choices=("auto", "local", "spark"), default="auto",
-        help="local works in this process, spark on Spark; auto (default) takes spark, where it is installed, above "
-        f"{LARGEST_LOCAL:,} partition rows",
+        help="local works in this process, spark on Spark; auto (default) takes spark with --spark-master or "
+        f"--spark-remote and, where it is installed, above {LARGEST_LOCAL:,} partition rows",
     )  # fmt: skip
     where = parser.add_mutually_exclusive_group()
     where.add_argument(

@@ -120,6 +120,16 @@ def test_spark_that_is_not_there_is_named(asked, tmp_path, monkeypatch):
     assert "no Java was found" in asked.told.err
 
 
+def test_who_names_where_spark_is_asks_for_spark(asked, tmp_path, monkeypatch):
+    history(tmp_path / "h", cluster("payments", 9))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    asked("report", "--spark-master", "local[1]", code=4, engine="auto")
+    assert "no Java was found" in asked.told.err
+    asked("report", "--spark-remote", "sc://a:1", code=4, engine="local")
+    assert "--spark-remote: is for Spark alone" in asked.told.err
+
+
 def test_many_rows_go_to_spark_by_themselves(monkeypatch):
     monkeypatch.setattr(fleet, "LARGEST_LOCAL", 100)
 
