@@ -18,6 +18,9 @@ from kafka_medic.guard.verdict import Judgement, Reason, Verdict, judge
 from kafka_medic.resources.vocabulary import Guard
 
 
+WITHOUT_PODS = "to judge without them give --outside-kubernetes, and check Pods, nodes and rollouts with kubectl"
+
+
 def run(args: argparse.Namespace) -> int:
     snapshot = read_snapshot(args.snapshot)
     own_rules: tuple[Reason, ...] = ()
@@ -34,6 +37,8 @@ def run(args: argparse.Namespace) -> int:
     except GuardFaultError as fault:
         output.note(str(fault))
         judgement = judge([Reason(fault.guard, Verdict.UNKNOWN, str(fault))])
+    if args.action == "restart" and not args.outside_kubernetes and snapshot.source("kubernetes") is None:
+        output.note(f"this snapshot has no Pods; {WITHOUT_PODS}")
     # Refusals first, the worst of them before the others: that is what decides.
     worst = (Verdict.DENY, Verdict.UNKNOWN, Verdict.WAIT, Verdict.ALLOW)
     reasons = sorted(judgement.reasons, key=lambda r: worst.index(r.verdict))

@@ -9,8 +9,8 @@ from kafka_medic.cli import output
 
 _EXAMPLES = """\
 examples:
-  kafka-medic check restart --broker 1 --snapshot now.json
-  kafka-medic check restart --broker 1 --then 0 --then 2 --snapshot now.json -o json
+  kafka-medic check restart --broker 1 --outside-kubernetes --snapshot now.json
+  kafka-medic check restart --broker 1 --then 0 --then 2 --outside-kubernetes --snapshot now.json -o json
   kafka-medic check elect --snapshot now.json
   kafka-medic check reset-offsets --group billing --to orders:0:21 --snapshot now.json
 
@@ -39,7 +39,7 @@ def add_parser(subparsers: Any) -> None:
     )  # fmt: skip
     restart.add_argument(
         "--outside-kubernetes", action="store_true",
-        help="the brokers do not run as Pods, so the guards check no Pod or node",
+        help="the brokers do not run as Pods, or you check Pods, nodes and rollouts yourself: `snapshot` reads none",
     )  # fmt: skip
     elect = _action(actions, "elect", "elect preferred leaders")
     elect.add_argument(

@@ -19,7 +19,7 @@ _EXAMPLES = """\
 examples:
   kafka-medic snapshot --bootstrap-servers kafka:9092 -o json > now.json
   kafka-medic diagnose --snapshot now.json
-  kafka-medic check restart --broker 1 --snapshot now.json
+  kafka-medic check restart --broker 1 --outside-kubernetes --snapshot now.json
   kafka-medic offsets plan --bootstrap-servers kafka:9092
   kafka-medic status -A                      # of clusters that an operator watches, and of its runs
   kafka-medic SUBCOMMAND --help

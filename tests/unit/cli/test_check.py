@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -33,6 +34,18 @@ def test_check_restart_verdicts_and_exit_codes(save, capsys, snapshot, code, ver
     assert verdicts[0] == verdict
     assert verdicts == sorted(verdicts, key=["Deny", "Unknown", "Wait", "Allow"].index)
     assert all(set(r) == {"guard", "message", "verdict"} and r["message"] for r in document["reasons"])
+
+
+def test_a_snapshot_without_pods_names_the_way_out(save, capsys):
+    """As `kafka-medic snapshot` makes them all."""
+    whole = worlds.healthy()
+    read = tuple(s for s in whole.sources if s.name != "kubernetes")
+    file = save(replace(whole, sources=read, pods=None, rollouts=None))
+    asked = ["check", "restart", "--broker", "2", "--snapshot", file]
+    assert main(asked) == 3
+    assert "give --outside-kubernetes" in capsys.readouterr().err
+    assert main([*asked, "--outside-kubernetes"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_an_old_snapshot_is_judged_as_of_its_own_time(save):
