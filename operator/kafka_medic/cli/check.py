@@ -17,7 +17,6 @@ from kafka_medic.guard.run import judge_run
 from kafka_medic.guard.verdict import Judgement, Reason, Verdict, judge
 from kafka_medic.resources.vocabulary import Guard
 
-
 WITHOUT_PODS = "to judge without them give --outside-kubernetes, and check Pods, nodes and rollouts with kubectl"
 
 

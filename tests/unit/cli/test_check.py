@@ -40,7 +40,8 @@ def test_a_snapshot_without_pods_names_the_way_out(save, capsys):
     """As `kafka-medic snapshot` makes them all."""
     whole = worlds.healthy()
     read = tuple(s for s in whole.sources if s.name != "kubernetes")
-    file = save(replace(whole, sources=read, pods=None, rollouts=None))
+    nowhere = tuple(replace(b, pod=None) for b in whole.brokers)
+    file = save(replace(whole, sources=read, brokers=nowhere, rollouts=None))
     asked = ["check", "restart", "--broker", "2", "--snapshot", file]
     assert main(asked) == 3
     assert "give --outside-kubernetes" in capsys.readouterr().err
