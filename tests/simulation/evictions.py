@@ -120,10 +120,10 @@ class Evictions(Grounds):
         run = self.run_of(seen, "RestartPod", uid)
         if self.came.get(uid, -1.0) >= seen.get("pods", (now,))[0]:
             return  # what was sent before has come since the last look, and this takes the same Pod
+        plan = self.permitted(run, seen, now)
         there = {o["metadata"]["uid"] for path, o in self.api.objects.items() if "/pods/" in path}
         if uid not in there and uid in {of for of, *_ in seen.get("pods", (now, {}))[1].values()}:
             return  # somebody has replaced it since the last look: the precondition takes no other Pod
-        plan = self.permitted(run, seen, now)
         done = {b for of, b in self.restarted if of == run["metadata"]["uid"]} | self._replaced(run)
         left = [r["broker"] for r in plan["restarts"] if r["broker"] not in done]
         if self._again(seen, run, broker, now):
