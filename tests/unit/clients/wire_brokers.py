@@ -43,6 +43,8 @@ REQUESTS = {
     )
 }
 INVALID_REQUEST, UNAUTHORIZED = 42, 31
+_PORTS: set[int] = set()
+"""That some broker of these tests has had."""
 
 
 @dataclass
@@ -79,7 +81,7 @@ class WireBroker:
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.listener = socket.create_server((self.ip, 0))
+        self.listener = _listener(self.ip)
         self.port: int = self.listener.getsockname()[1]
         self.links: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -237,7 +239,7 @@ class Relay:
     to: WireBroker
 
     def __post_init__(self) -> None:
-        self.listener = socket.create_server((self.ip, 0))
+        self.listener = _listener(self.ip)
         self.port: int = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -262,6 +264,14 @@ def _pass_on(one: socket.socket, other: socket.socket) -> None:
     except OSError:
         pass
     other.close()
+
+
+def _listener(ip: str) -> socket.socket:
+    """At a port of its own: whoever asks one broker at another's port is to find nobody."""
+    while (found := socket.create_server((ip, 0))).getsockname()[1] in _PORTS:
+        found.close()
+    _PORTS.add(found.getsockname()[1])
+    return found
 
 
 def _exactly(link: socket.socket, size: int) -> bytes:
