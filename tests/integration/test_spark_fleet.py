@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime
 
 import pyarrow.dataset
 import pytest
-from pyspark import SparkContext
 
 from kafka_medic.cli import fleet
 from kafka_medic.cli.main import main
@@ -26,13 +25,7 @@ DAYS = range(10)
 @pytest.fixture(scope="module")
 def spark():
     with session("local[2]", None, {"spark.driver.memory": "512m"}) as started:
-        gateway = started.sparkContext._gateway
         yield started
-    # Its JVM would stay until the end of all tests.
-    SparkContext._gateway = SparkContext._jvm = None
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(30)
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
-from pyspark import SparkContext
 
 from kafka_medic.cli import main, plan_spark
 from kafka_medic.plan.allowed import Allowed
@@ -44,13 +43,18 @@ FEW = settings(
 @pytest.fixture(scope="module")
 def spark():
     with session("local[1]", None, {"spark.driver.memory": "512m"}) as started:
-        gateway = started.sparkContext._gateway
         yield started
-    # Its JVM would stay until the end of all tests.
-    SparkContext._gateway = SparkContext._jvm = None
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(30)
+
+
+@pytest.fixture
+def shared(spark, monkeypatch):
+    """The command's sessions are this one."""
+
+    @contextmanager
+    def opened(*_, **__):
+        yield spark
+
+    monkeypatch.setattr(plan_spark, "session", opened)
 
 
 def planned(spark, problem, folder, parts=1):
@@ -151,12 +155,7 @@ def test_limits_hold_on_spark_and_what_they_leave_out_is_listed(spark, tmp_path,
             assert here.summary.moves >= done.summary.moves > here.summary.moves // 2
 
 
-def test_the_command_lists_what_it_leaves_out_on_spark(spark, tmp_path, monkeypatch, capsys):
-    @contextmanager
-    def shared(*_, **__):
-        yield spark
-
-    monkeypatch.setattr(plan_spark, "session", shared)
+def test_the_command_lists_what_it_leaves_out_on_spark(shared, tmp_path, monkeypatch, capsys):
     table, _ = crowded()
     isr = pa.array([[0] if row[0] == 0 and row[1] == 4 else row for row in table.column("replicas").to_pylist()])
     pq.write_table(table.append_column("isr", isr.cast(pa.list_(pa.int32()))), tmp_path / "p.parquet")
@@ -313,12 +312,7 @@ def test_bad_rows_are_named_and_nothing_is_written(spark, tmp_path, monkeypatch,
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_writes_the_same_four_files(spark, tmp_path, monkeypatch, capsys):
-    @contextmanager
-    def shared(*_, **__):
-        yield spark
-
-    monkeypatch.setattr(plan_spark, "session", shared)
+def test_the_command_writes_the_same_four_files(shared, tmp_path, capsys):
     sizes = pa.array([5, 1, 9, 2, 8, 3, 4, 4])
     rows = partitions({"orders": [[0]] * 6, "scratch": [[1]] * 2}, sizeBytes=sizes).to_pylist()
     (tmp_path / "p.json").write_text(json.dumps(rows))
@@ -347,6 +341,27 @@ def test_the_command_writes_the_same_four_files(spark, tmp_path, monkeypatch, ca
     assert main.main([*line, "--engine", "spark", "--output", str(tmp_path / "none")]) == 4
     assert "orders-0 is listed twice" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("source", ["file", "folder", "JSON"])
+def test_paths_are_taken_as_they_are_written(shared, tmp_path, capsys, source):
+    """Spark decodes no %20, and reads brackets as a pattern."""
+    home = tmp_path / "für [a] %20"
+    home.mkdir()
+    rows, at = partitions({"orders": [[0]] * 6}), home / f"p {{1}}.{'json' if source == 'JSON' else 'parquet'}"
+    if source == "JSON":
+        at.write_text(json.dumps(rows.to_pylist()))
+    else:
+        pq.write_table(rows, at if source == "file" else (at.mkdir() or at / "0.parquet"))
+    (home / "b.json").write_text(json.dumps([{"id": i} for i in range(3)]))
+    asked = ["--partitions", str(at), "--brokers", str(home / "b.json"), "--replication-factor", "3"]
+    raising = ["plan", "raise-replication-factor", *asked, "--engine", "spark", "--output", str(home / "my plan")]
+    assert main.main(raising) == 0, capsys.readouterr().err
+    assert pq.read_table(home / "my plan" / "plan.parquet").num_rows == 6
+    assert {path.name for path in tmp_path.iterdir()} == {home.name}
+    assert {path.name for path in home.iterdir()} == {at.name, "b.json", "my plan"}
+    checking = ["plan", "verify", *asked, "--engine", "spark", "--plan", str(home / "my plan" / "plan.parquet")]
+    assert main.main(checking) == 0, capsys.readouterr().err
 
 
 def test_an_empty_table_and_one_that_lacks_nothing_are_empty_plans(spark, tmp_path):

@@ -8,8 +8,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ from kafka_medic.plan.files.partition_columns import listed_of_batches
 from kafka_medic.plan.files.report_data import ReportData
 from kafka_medic.plan.model import PREFERRED_ORDER, Summary
 from kafka_medic.plan.relocation import Question as Moving
-from kafka_medic.plan.spark.place import Place, is_address, place_of
+from kafka_medic.plan.spark.place import Place, address, is_address, place_of, to_read
 from kafka_medic.plan.spark.session import SparkError, page, session, starts_slowly, tasks
 from kafka_medic.plan.wanted import Wanted
 
@@ -73,10 +73,9 @@ def on_spark(
     ):
         source, small = _source(args, Path(own)), _rows(args)
         target = _target(args, work)
-        with (
-            session(*_where(args), settings, small=small) as spark,
-            _progress(spark, args) as say,
-        ):
+        with ExitStack() as planning:
+            spark = planning.enter_context(session(*_where(args), settings, small=small))
+            say = planning.enter_context(_progress(spark, args))
             if address := page(spark):
                 output.note(f"Spark's page: {address}")
             from kafka_medic.plan.spark.engine import plan_spark  # noqa: PLC0415
@@ -84,27 +83,29 @@ def on_spark(
             done = plan_spark(spark, source, question, target, say, partial(write_left_out, work))
             if starts_slowly(*_where(args)):
                 say("keeping Spark's classes, so that it starts faster from now on (this happens once)")
-        refuse_broken(done.problems)
-        for_kafka = args.plan_to is None and done.summary.partitions <= LARGEST_REASSIGNMENT
-        summary = replace(done.summary, order_file=for_kafka, seconds=round(time.monotonic() - began, 3))
-        files = [*([PLAN] if args.plan_to is None else []), "summary.json", "report.html"]
-        if for_kafka:
-            files.insert(0, REASSIGNMENT)
-            write_reassignment(work / REASSIGNMENT, plan_batches(work / PLAN))
-            if summary.reordered:
-                write_reassignment(work / PREFERRED_ORDER, map(reordered, plan_batches(work / PLAN)))
-        if any(summary.left_out.values()):
-            files.append(LEFT_OUT)
-        waves, details = done.details.waves, done.details
-        listed = None
-        if args.plan_to is None:
-            listed = listed_of_batches(plan_batches(work / PLAN), summary.partitions)
-        report = ReportData(
-            question.standing, summary, done.replicas, done.leaders, *done.waves, waves.moved, waves.busiest,
-            details.topics, args.throttle, title, uncounted=details.uncounted, sizes_unknown=done.unknown,
-            listed=listed, about=about_plan(args.partitions),
-        )  # fmt: skip
-        write_summary(work, report, png=args.png)
+            refuse_broken(done.problems)
+            spark_ends = planning.pop_all().close
+        with _beside(spark_ends):
+            for_kafka = args.plan_to is None and done.summary.partitions <= LARGEST_REASSIGNMENT
+            summary = replace(done.summary, order_file=for_kafka, seconds=round(time.monotonic() - began, 3))
+            files = [*([PLAN] if args.plan_to is None else []), "summary.json", "report.html"]
+            if for_kafka:
+                files.insert(0, REASSIGNMENT)
+                write_reassignment(work / REASSIGNMENT, plan_batches(work / PLAN))
+                if summary.reordered:
+                    write_reassignment(work / PREFERRED_ORDER, map(reordered, plan_batches(work / PLAN)))
+            if any(summary.left_out.values()):
+                files.append(LEFT_OUT)
+            waves, details = done.details.waves, done.details
+            listed = None
+            if args.plan_to is None:
+                listed = listed_of_batches(plan_batches(work / PLAN), summary.partitions)
+            report = ReportData(
+                question.standing, summary, done.replicas, done.leaders, *done.waves, waves.moved, waves.busiest,
+                details.topics, args.throttle, title, uncounted=details.uncounted, sizes_unknown=done.unknown,
+                listed=listed, about=about_plan(args.partitions),
+            )  # fmt: skip
+            write_summary(work, report, png=args.png)
     output.note(f"wrote {', '.join(files)} to {args.output}" + (f", the plan to {target}" if args.plan_to else ""))
     busiest_in = int(waves.received.max(initial=0))
     seconds = None if args.throttle is None else max(busiest_in, done.sent) / args.throttle
@@ -123,7 +124,7 @@ def verified_on_spark(
     options = dict(_pair("--plan-option", text) for text in args.plan_option)
     if not isinstance(args.plan, str) and not is_parquet(args.plan):
         raise InputError(args.plan, None, "is not Parquet; on Spark name plan.parquet, or leave out --engine")
-    stored = args.plan if isinstance(args.plan, str) else args.plan.absolute().as_uri()
+    stored = args.plan if isinstance(args.plan, str) else to_read(args.plan)
     with tempfile.TemporaryDirectory() as own:
         source = _source(args, Path(own))
         with (
@@ -147,17 +148,18 @@ def _source(args: argparse.Namespace, work: Path) -> Place:
     options = dict(_pair("--option", text) for text in args.option)
     given = args.partitions
     if isinstance(given, str) or args.format is not None:
-        address = given if isinstance(given, str) else given.absolute().as_uri()
-        return place_of(address, args.format, options, args.where)
-    if is_parquet(given):
-        if given.is_file():
-            parquet_rows(given)  # what is no Parquet is better refused before Spark starts
-        elif not given.exists():
-            raise InputError(given, None, "no such file or folder")
-        return place_of(given.absolute().as_uri(), None, options, args.where)
-    source = work / "partitions.parquet"
-    pq.write_table(read_partitions(given), source)
-    return place_of(source.as_uri(), None, {}, args.where)
+        return place_of(given if isinstance(given, str) else to_read(given), args.format, options, args.where)
+    if not is_parquet(given):
+        given, options = work / "partitions.parquet", {}
+        pq.write_table(read_partitions(args.partitions), given)
+    elif given.is_file():
+        parquet_rows(given)  # what is no Parquet is better refused before Spark starts
+    elif not given.exists():
+        raise InputError(given, None, "no such file or folder")
+    place = place_of(to_read(given), None, options, args.where)
+    # A server has files of its own, and Spark passes over hidden ones.
+    one = given.is_file() and _where(args)[1] is None and not given.resolve().name.startswith(("_", "."))
+    return replace(place, file=given) if one and not options else place
 
 
 def _target(args: argparse.Namespace, work: Path) -> Place:
@@ -165,7 +167,7 @@ def _target(args: argparse.Namespace, work: Path) -> Place:
     if args.plan_to is None:
         if args.plan_format is not None or options:
             raise SparkError("--plan-format and --plan-option are for --plan-to, which is not given")
-        return Place((work / PLAN).as_uri())
+        return Place(address(work / PLAN))
     if not is_address(args.plan_to):
         raise SparkError(f"--plan-to {args.plan_to}: must be an address, as s3a://BUCKET/PATH, or table:NAME")
     return place_of(args.plan_to, args.plan_format, options)
@@ -191,6 +193,28 @@ def _pair(option: str, text: str) -> tuple[str, str]:
     if not key or not equals:
         raise SparkError(f"{option} {text}: must be KEY=VALUE")
     return key, value
+
+
+@contextmanager
+def _beside(work: Callable[[], None]) -> Iterator[None]:
+    """Does that work while the block runs, and raises what it raised at the block's end."""
+    problems: list[BaseException] = []
+
+    def begun() -> None:
+        try:
+            work()
+        except BaseException as problem:  # noqa: BLE001 - raised again where somebody waits
+            problems.append(problem)
+
+    # A daemon, as nobody who interrupts the command a second time wants to wait for it.
+    beside = threading.Thread(target=begun, daemon=True)
+    beside.start()
+    try:
+        yield
+    finally:
+        beside.join()
+    if problems:
+        raise problems[0]
 
 
 @contextmanager

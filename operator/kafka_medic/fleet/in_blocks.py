@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_medic.fleet.on_spark import SparkEngine, address, ddl, quoted
+from kafka_medic.fleet.on_spark import SparkEngine, ddl, quoted
 from kafka_medic.fleet.plans import (
     DEFECT,
     NOTHING,
@@ -35,7 +35,7 @@ from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.spark.conclude import SparkPlan
 from kafka_medic.plan.spark.engine import plan_frame
-from kafka_medic.plan.spark.place import Place
+from kafka_medic.plan.spark.place import Place, address
 from kafka_medic.plan.spark.question import Question
 from kafka_medic.report.units import many
 
@@ -53,7 +53,7 @@ def plan_in_blocks(engine: SparkEngine, chosen: Chosen, wish: Wish, target: Path
     page = ""
     try:
         rows, question = _asked(engine, chosen, wish)
-        done = plan_frame(engine.spark, rows, question, Place(address(own)))
+        done = plan_frame(engine.spark, rows, rows.count(), question, Place(address(own)))
         row |= _outcome(done, wish)
         if row["state"] == PLANNED:
             page = _page(question, done, chosen, row["takenAt"] or "")

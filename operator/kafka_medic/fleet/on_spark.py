@@ -6,7 +6,6 @@ batch. So one shuffle moves thousands of values and not millions of rows, and th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -20,6 +19,7 @@ from kafka_medic.fleet.request import Job, Part, Request, joined
 from kafka_medic.fleet.tables import SCHEMAS, SNAPSHOTS
 from kafka_medic.fleet.whole import CHOSEN, Chosen, choose
 from kafka_medic.plan.arrow import names
+from kafka_medic.plan.spark.place import address, to_read
 from kafka_medic.plan.spark.session import BATCH_BYTES
 
 __all__ = ["SparkEngine", "address", "ddl", "quoted"]
@@ -31,8 +31,6 @@ MOST_BYTES = 1 << 26
 """Bytes that it gets at a time, a row more or less."""
 NAMES = ("topic", "topicId", "snapshot", "group")
 """Columns of few values, which are packed as dictionaries."""
-GLOB = re.compile(r"[*?\[\]{}\\]")
-"""Spark expands these in what it reads, not in what it writes."""
 TYPES = {
     pa.string(): "string", pa.int32(): "int", pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean",
 }  # fmt: skip
@@ -86,7 +84,7 @@ class SparkEngine:
         if not there:
             return None
         reader = self.spark.read.schema(ddl(SCHEMAS[table]))
-        return reader.parquet(*(GLOB.sub(r"\\\g<0>", address(folder)) for folder in there)).select(*columns)
+        return reader.parquet(*(to_read(folder) for folder in there)).select(*columns)
 
     def _packed(self, part: Part, ids: Sequence[str]) -> Any:
         rows = self.read(part.table, part.days, part.columns)
@@ -135,11 +133,6 @@ def _stream(rows: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
     return bytes(sink.getvalue().to_pybytes())
-
-
-def address(path: Path) -> str:
-    """A path as Spark takes it, which decodes no %3D."""
-    return f"file://{path.resolve()}"
 
 
 def quoted(text: str) -> str:

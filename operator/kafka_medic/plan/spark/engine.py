@@ -69,20 +69,21 @@ def plan_spark(
     """Plan the partitions at `source` and write the plan to `target`, unless it breaks a rule. say: hears which pass
     begins. leave_out: gets the partitions that are left out, where there are any, as LEFT_OUT_SCHEMA and one block at a
     time. Raises ProblemError; what PySpark raises passes through."""
-    return plan_frame(spark, frames.partitions(spark, source), question, target, say, leave_out)
+    frame = frames.partitions(spark, source)
+    say("counting partitions")
+    return plan_frame(spark, frame, frames.count(frame, source), question, target, say, leave_out)
 
 
 def plan_frame(
     spark: Any,
     frame: Any,
+    rows: int,
     question: Question,
     target: Place,
     say: Say = _nothing,
     leave_out: Callable[[Iterator[pa.Table]], None] | None = None,
 ) -> SparkPlan:
-    """The same for partitions that are a DataFrame already."""
-    say("counting partitions")
-    rows = frame.count()
+    """The same for partitions that are a DataFrame already, of so many rows."""
     kept = frames.blocks(frame, block_count(rows, BLOCK_ROWS))
     planned = None
     try:

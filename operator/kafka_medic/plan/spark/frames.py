@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark import StorageLevel
 from pyspark.sql import Observation
 from pyspark.sql import functions as sql
-from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_medic.plan.arrow import leave_pandas_out
 from kafka_medic.plan.model import PLAN_SCHEMA
 from kafka_medic.plan.problem import ProblemError
 from kafka_medic.plan.spark.packed import PIECE_BITS, keys_of_blocks, packed
-from kafka_medic.plan.spark.place import Place
+from kafka_medic.plan.spark.place import Place, literal
 from kafka_medic.plan.wave_limits import WaveLimits
 
 __all__ = [
     "answers",
     "blocks",
+    "count",
     "kept",
     "left",
     "mapped",
@@ -53,6 +57,16 @@ PLAN_COLUMNS = StructType(
     ]
 )
 """PLAN_SCHEMA, in which nothing is null, as no partition with a null is planned: Spark then asks no row for it."""
+FOOTERS: Mapping[pa.DataType, Any] = {
+    pa.string(): StringType(),
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.list_(pa.int32()): ArrayType(IntegerType()),
+    pa.list_(pa.int64()): ArrayType(LongType()),
+}
+"""What a column of a Parquet file is to Spark, as far as it needs no rule of Spark's own."""
+WRITTEN = b"org.apache.spark.sql.parquet.row.metadata"
+"""In a footer, Spark's own account of the columns that it wrote."""
 LOADS = "found string, wave bigint, broker bigint, bytesIn bigint, bytesOut bigint, partitions bigint, records bigint"
 """What a check of a stored plan finds in a block."""
 MOST_NAMED = 20
@@ -63,7 +77,7 @@ Work = Callable[[Batches], Iterator[Any]]
 def partitions(spark: Any, place: Place) -> Any:
     """The rows and columns that a plan is made of; whatever else the table has is not read. Raises ProblemError for a
     column that is missing or of another type."""
-    frame = _read(spark, place)
+    frame = _read(spark, place, _columns(place))
     if place.where is not None:
         frame = frame.where(place.where)
     kinds = dict(frame.dtypes)
@@ -84,6 +98,14 @@ def partitions(spark: Any, place: Place) -> Any:
             raise ProblemError(None, f"the column {name!r} holds {kind}, not {wanted}")
         columns.append(sql.col(f"`{alike[0]}`").alias(name))
     return frame.select(*columns)
+
+
+def count(frame: Any, place: Place) -> int:
+    """Rows of the partitions at that place; of one Parquet file its footer says it, which spares Spark a job."""
+    rows: int = (
+        frame.count() if place.file is None or place.where is not None else pq.read_metadata(place.file).num_rows
+    )
+    return rows
 
 
 def blocks(frame: Any, count: int) -> Any:
@@ -194,7 +216,9 @@ def write(frame: Any, rows: Work, place: Place) -> tuple[int, int, int]:
 
 def read_back(spark: Any, place: Place) -> tuple[int, int, int]:
     """What `_sums` has of a plan that is stored."""
-    frame = _read(spark, place).select(*PLAN_SCHEMA.names)
+    columns = PLAN_COLUMNS if not place.named and place.format in (None, "parquet") else None
+    there = place if place.named else replace(place, address=literal(place.address))
+    frame = _read(spark, there, columns).select(*PLAN_SCHEMA.names)
     return _counted(frame.agg(*_sums()).first().asDict())
 
 
@@ -210,12 +234,33 @@ def _counted(found: Mapping[str, int | None]) -> tuple[int, int, int]:
     return found["rows"] or 0, found["half0"] or 0, found["half1"] or 0
 
 
-def _read(spark: Any, place: Place) -> Any:
+def _read(spark: Any, place: Place, columns: StructType | None = None) -> Any:
+    """columns: where they are known, so that Spark need not look for them in a job of its own."""
     if place.named:
         return spark.read.options(**place.options).table(place.address)
     form = place.format or "parquet"
-    options = (MERGED if form in MERGING else {}) | dict(place.options)
-    return spark.read.options(**options).format(form).load(place.address)
+    options = (MERGED if form in MERGING and columns is None else {}) | dict(place.options)
+    reader = spark.read if columns is None else spark.read.schema(columns)
+    return reader.options(**options).format(form).load(place.address)
+
+
+def _columns(place: Place) -> StructType | None:
+    """Of one Parquet file, unless Spark has to say what a column is to it, or has said it."""
+    if place.file is None:
+        return None
+    footer = pq.read_metadata(place.file)
+    schema = footer.schema.to_arrow_schema()
+    kinds = [_kind(field.type) for field in schema]
+    if None in kinds or len({name.lower() for name in schema.names}) < len(kinds) or WRITTEN in (footer.metadata or {}):
+        return None
+    return StructType([StructField(name, kind) for name, kind in zip(schema.names, kinds, strict=True)])
+
+
+def _kind(stored: Any) -> Any:
+    """By FOOTERS, whatever does not concern how it is stored left out: a dictionary, the name of a list's elements."""
+    if pa.types.is_dictionary(stored):
+        stored = stored.value_type
+    return FOOTERS.get(pa.list_(stored.value_type) if pa.types.is_list(stored) else stored)
 
 
 def _fits(kind: str, wanted: str) -> bool:

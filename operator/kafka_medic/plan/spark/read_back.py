@@ -48,7 +48,7 @@ def verify_on_spark(
     that cannot be planned; what PySpark raises passes through."""
     frame = frames.partitions(spark, source)
     say("counting partitions")
-    count = block_count(frame.count(), rows)
+    count = block_count(frames.count(frame, source), rows)
     both = frames.side_by_side(frame, frames.plan(spark, plan), count)
     say("checking the plan")
     checked = frames.kept(frames.mapped(both, _checking(question, whole=count == 1), frames.LOADS))

@@ -46,16 +46,16 @@ def session(
     settings: Spark's own configuration, over what is set here. small: the JVM on this machine will hardly get warm.
     Raises SparkError.
     """
-    try:
-        from py4j.protocol import Py4JError  # noqa: PLC0415
-        from pyspark.errors import PySparkException  # noqa: PLC0415 - an optional part of the command
-        from pyspark.sql import SparkSession  # noqa: PLC0415
-    except ImportError:
-        raise SparkError("pyspark is not installed: pip install 'kafka-medic[spark]'") from None
+    failures = _failures()
+    at_start: tuple[type[Exception], ...] = (*failures, RuntimeError)
+    from pyspark import SparkContext  # noqa: PLC0415 - an optional part of the command
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
     if remote is None and "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise SparkError("no Java was found: install a JDK 17 or later, or set JAVA_HOME")
     local = remote is None and (master or "local").startswith("local")
     classes = None if remote is not None else class_archive()
+    own = remote is None and SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ
     builder = _builder(SparkSession.builder, master or "local[*]", remote, local=local)
     if remote is None:
         options = _java_options(classes, local=local, small=small)
@@ -64,8 +64,10 @@ def session(
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
-    except (PySparkException, Py4JError, RuntimeError) as error:
-        raise SparkError(f"no Spark session on {remote or master or 'local[*]'}: {reason(error)}") from None
+    except at_start as error:
+        why = reason(error)  # which asks the JVM
+        _end_jvm(classes, own=own, kept=False)
+        raise SparkError(f"no Spark session on {remote or master or 'local[*]'}: {why}") from None
     with tempfile.TemporaryDirectory() as work:
         try:
             _refuse_old(spark.version, remote or master or "this machine")
@@ -74,12 +76,24 @@ def session(
             elif not local:
                 spark.sparkContext.addPyFile(_archive(work))
             yield spark
-        except (PySparkException, Py4JError) as error:
+        except ConnectionError as error:
+            raise SparkError(f"Spark failed: its JVM has ended ({error})") from None
+        except failures as error:
             raise SparkError(f"Spark failed: {reason(error)}") from None
         finally:
-            spark.stop()
-            if classes is not None and local and not classes.exists():
-                _keep_classes(classes)
+            with contextlib.suppress(ConnectionError, *failures):  # its JVM is gone already
+                spark.stop()
+            _end_jvm(classes, own=own, kept=True)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What PySpark raises. Raises SparkError where there is none."""
+    try:
+        from py4j.protocol import Py4JError  # noqa: PLC0415
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - an optional part of the command
+    except ImportError:
+        raise SparkError("pyspark is not installed: pip install 'kafka-medic[spark]'") from None
+    return PySparkException, Py4JError
 
 
 def starts_slowly(master: str | None, remote: str | None) -> bool:
@@ -120,7 +134,7 @@ def _java_options(classes: Path | None, *, local: bool, small: bool) -> str:
         known = classes.exists()
         if known:
             options.append(f'"-XX:SharedArchiveFile={classes}"')
-        elif local:  # only such a session gives the archive its name, see `_keep_classes`
+        elif local:  # only such a session gives the archive its name, see `_end_jvm`
             options.append(f'"-XX:ArchiveClassesAtExit={_new(classes)}"')
     return " ".join(options)
 
@@ -129,18 +143,23 @@ def _new(classes: Path) -> Path:
     return classes.with_suffix(f".{os.getpid()}")
 
 
-def _keep_classes(classes: Path) -> None:
-    """End the JVM, which then writes its archive, and give that its name. One that is not written is done without."""
+def _end_jvm(classes: Path | None, *, own: bool, kept: bool) -> None:
+    """End it where it is our own, and wait until it is gone. kept: the archive that it then has written gets its name;
+    without one the next start is as slow as this one was."""
+    if not own:
+        return
     from pyspark import SparkContext  # noqa: PLC0415 - an optional part of the command
 
     context: Any = SparkContext
-    gateway, context._gateway, context._jvm = context._gateway, None, None
-    try:
+    gateway, context._gateway = context._gateway, None
+    context._jvm = context._active_spark_context = None  # also of a JVM that has ended before its session
+    with contextlib.suppress(Exception):
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait(ARCHIVE_SECONDS)
-        _new(classes).rename(classes)
-    except Exception:  # noqa: BLE001 - whatever it is, the next start is as slow as this one was
+        if classes is not None and kept and not classes.exists():
+            _new(classes).rename(classes)
+    if classes is not None:
         _new(classes).unlink(missing_ok=True)
 
 
