@@ -216,9 +216,10 @@ def write(frame: Any, rows: Work, place: Place) -> tuple[int, int, int]:
 
 def read_back(spark: Any, place: Place) -> tuple[int, int, int]:
     """What `_sums` has of a plan that is stored."""
-    columns = PLAN_COLUMNS if not place.named and place.format in (None, "parquet") else None
-    there = place if place.named else replace(place, address=literal(place.address))
-    frame = _read(spark, there, columns).select(*PLAN_SCHEMA.names)
+    columns = None
+    if not place.named and place.format in (None, "parquet"):
+        place, columns = replace(place, address=literal(place.address)), PLAN_COLUMNS
+    frame = _read(spark, place, columns).select(*PLAN_SCHEMA.names)
     return _counted(frame.agg(*_sums()).first().asDict())
 
 
