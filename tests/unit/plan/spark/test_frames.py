@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
 
+from kafka_medic.cli.plan_spark import _source
 from kafka_medic.plan.spark import frames
 from kafka_medic.plan.spark.place import Place, to_read
 
@@ -71,3 +73,28 @@ def test_spark_says_what_a_column_is_that_is_none_of_the_usual(tmp_path: Path, c
     place = stored(tmp_path, **columns)
     assert frames._columns(place) is None
     assert frames.count(ASKED, place) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "asked"),
+    [
+        ("p.parquet", {}, True),
+        ("p.parquet", {"where": "topic = 'a'"}, True),
+        ("p.parquet", {"option": ["pathGlobFilter=*.orc"]}, False),
+        ("p.parquet", {"format": "parquet"}, False),
+        ("p.parquet", {"spark_remote": "sc://elsewhere:15002"}, False),
+        ("_p.parquet", {}, False),
+        (".p.parquet", {}, False),
+        (".", {}, False),
+    ],
+    ids=str,
+)
+def test_a_footer_is_asked_where_spark_reads_that_very_file(
+    tmp_path: Path, name: str, said: dict[str, Any], *, asked: bool
+) -> None:
+    """A server has files of its own, and Spark passes over hidden ones."""
+    if name != ".":
+        pq.write_table(pa.table(ROWS), tmp_path / name)
+    usual = {"format": None, "option": [], "where": None, "spark_master": "local[1]", "spark_remote": None}
+    found = _source(Namespace(partitions=tmp_path / name, **usual | said), tmp_path)
+    assert found.file == (tmp_path / name if asked else None)
